@@ -1,0 +1,7 @@
+"""The two array types of the provable tier."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]

@@ -1,0 +1,62 @@
+"""The elliptical bonus: how little is known along a feature (Algorithm 1, lines 9 and 10).
+
+| paper        | here        | shape        |
+|--------------|-------------|--------------|
+| phi^_h(z)    | `phi`       | (..., Z, d)  |
+| Sigma^_h     | `covariance`| (..., d, d)  |
+| lambda_k     | `ridge`     |              |
+| gamma_k      | `scale`     |              |
+
+Everything is float64 and goes through a Cholesky factor; a matrix that has none is an error with a
+name, never a number that looks like a bonus.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def covariance(phi: Tensor, visits: Tensor, ridge: float, averaged_over: int = 1) -> Tensor:
+    """Sigma = sum over the visits of phi phi' + lambda I   (line 9).
+
+    phi            (..., Z, d)
+    visits         (..., Z)     how often z is in the bonus data D~, the only thing needed of it
+    averaged_over               k gives the form printed in the paper, (1/k) sum + lambda I: with it
+                                every bonus stays at its cap for ever (erratum E1); 1 is the analysis
+    """
+    gram = (phi * visits.unsqueeze(-1)).mT @ phi / averaged_over
+    return gram + ridge * torch.eye(phi.shape[-1], dtype=phi.dtype)
+
+
+def cholesky(matrix: Tensor) -> Tensor:
+    """The lower Cholesky factor L of Sigma = L L'; an error names what was wrong with Sigma."""
+    if not torch.isfinite(matrix).all():
+        raise ArithmeticError("the covariance of the features has a NaN or infinite entry")
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if int(info.abs().max()):
+        raise ArithmeticError(
+            f"the covariance of the features is not positive definite (pivot {int(info.max())}); "
+            "raise the ridge"
+        )
+    return factor
+
+
+def elliptical_width(phi: Tensor, chol: Tensor) -> Tensor:
+    """sqrt(phi' inv(Sigma) phi), the width of the confidence ellipsoid along phi   (line 10).
+
+    phi   (..., Z, d)
+    chol  (..., d, d)  lower Cholesky factor of Sigma; returns (..., Z)
+    """
+    whitened = torch.linalg.solve_triangular(chol, phi.mT, upper=False)  # (..., d, Z)
+    return whitened.square().sum(-2).sqrt()
+
+
+def bonus(width: Tensor, scale: float, cap: float) -> Tensor:
+    """beta = min{gamma_k * width, 2H}   (line 10)"""
+    return (scale * width).clamp(max=cap)
+
+
+def log_det(chol: Tensor) -> Tensor:
+    """log det Sigma, which the elliptical potential lemma counts (l.1814).   (..., d, d) -> (...)"""
+    return 2 * chol.diagonal(dim1=-2, dim2=-1).log().sum(-1)

@@ -1,0 +1,17 @@
+"""Environments; importing this registers them with Gymnasium as `contrastive_ucb/<class>-v0`."""
+
+import gymnasium
+
+from contrastive_ucb.envs.deepsea import DeepSea
+from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.lock import Lock
+from contrastive_ucb.envs.lowrank import LowRankMDP
+from contrastive_ucb.envs.riverswim import RiverSwim
+from contrastive_ucb.envs.tabular import TabularMDP
+
+__all__ = ["DeepSea", "Kernel", "Lock", "LowRankMDP", "RiverSwim", "TabularMDP"]
+
+for _env in (DeepSea, Lock, LowRankMDP, RiverSwim, TabularMDP):
+    gymnasium.register(
+        id=f"contrastive_ucb/{_env.__name__}-v0", entry_point=f"{_env.__module__}:{_env.__name__}"
+    )

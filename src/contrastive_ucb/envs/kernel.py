@@ -1,0 +1,58 @@
+"""A transition kernel in its factored form, P_h(s'|z) = psi_h(s')' phi_h(z)  (Assumption 2.1, l.108).
+
+| paper  | here       | shape            |
+|--------|------------|------------------|
+| phi_h  | `features` | (..., H, Z, d)   |
+| psi_h  | `measures` | (..., H, d, S)   |
+
+z is the pair (s, a) as one number, z = s * A + a (in a game, a stands for the pair of actions). The
+leading axes are seeds. True kernels, learnt kernels and plain tables all take this form: a table has
+d = S and no `measures`, which means the identity. Nothing here ever builds a Z x S table on its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from contrastive_ucb.arrays import Array
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Transition kernels of all H steps, for any number of seeds at once."""
+
+    features: Array
+    measures: Array | None = None
+
+    @property
+    def n_states(self) -> int:
+        return int((self.features if self.measures is None else self.measures).shape[-1])
+
+    def expect(self, step: int, values: Array) -> Array:
+        """(P_h V)(z): the mean of the next state's value.   values (..., S) -> (..., Z)"""
+        weights = values
+        if self.measures is not None:
+            weights = np.matmul(self.measures[..., step, :, :], values[..., None])[..., 0]
+        return np.asarray(np.matmul(self.features[..., step, :, :], weights[..., None])[..., 0])
+
+    def push(self, step: int, mass: Array) -> Array:
+        """The distribution of the next state when z has the given mass.   (..., Z) -> (..., S)"""
+        latent = np.matmul(mass[..., None, :], self.features[..., step, :, :])  # (..., 1, d)
+        if self.measures is not None:
+            latent = np.matmul(latent, self.measures[..., step, :, :])
+        return np.asarray(latent[..., 0, :])
+
+    def rows(self, step: int, pairs: slice = slice(None)) -> Array:
+        """The table P_h(s'|z) for a range of z.   returns (..., Z', S)"""
+        features = self.features[..., step, pairs, :]
+        if self.measures is None:
+            return features
+        return np.asarray(np.matmul(features, self.measures[..., step, :, :]))
+
+    def table(self) -> Array:
+        """The whole table (..., H, Z, S); only for small problems."""
+        if self.measures is None:
+            return self.features
+        return np.asarray(np.matmul(self.features, self.measures))

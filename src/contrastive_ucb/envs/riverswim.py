@@ -1,0 +1,41 @@
+"""RiverSwim: swim against the current to the rich bank, or drift back to the poor one.
+
+Strehl and Littman (2008), with the probabilities of Osband et al. (2013).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from contrastive_ucb.envs.tabular import TabularMDP, check_size
+
+LEFT_BANK, RIGHT_BANK = 0.005, 1.0  # the two rewards
+DRIFT, STAY, AHEAD = 0.05, 0.6, 0.35  # swimming right in the middle of the river
+
+
+class RiverSwim(TabularMDP):
+    """A chain of states from left to right; action 0 drifts left for sure, action 1 swims right.
+
+    An episode starts at the left bank. Action 0 pays .005 there, action 1 pays 1 at the right bank.
+    """
+
+    def __init__(self, n_states: int = 6, horizon: int = 20, *, render_mode: str | None = None):
+        check_size("n_states", n_states, least=2)
+        check_size("horizon", horizon)
+        step = np.zeros((n_states, 2, n_states))  # the same at every time
+        step[:, 0] = np.eye(n_states)[np.maximum(np.arange(n_states) - 1, 0)]
+        step[:, 1] = (
+            DRIFT * np.eye(n_states, k=-1) + STAY * np.eye(n_states) + AHEAD * np.eye(n_states, k=1)
+        )
+        step[0, 1, :2] = 0.4, 0.6
+        step[-1, 1, -2:] = 0.4, 0.6
+        rewards = np.zeros((horizon, n_states, 2))
+        rewards[:, 0, 0] = LEFT_BANK
+        rewards[:, -1, 1] = RIGHT_BANK
+        super().__init__(
+            np.tile(step, (horizon, 1, 1, 1)),
+            rewards,
+            rank=n_states,
+            name="riverswim",
+            render_mode=render_mode,
+        )

@@ -1,0 +1,1 @@
+"""How good a policy and a model are, exactly where a sum is possible."""

@@ -1,0 +1,1 @@
+"""Experiments as data: what a run is, and the folder that it leaves behind."""

@@ -1,0 +1,137 @@
+"""RunFolder: the place of one run on the disk, used by one process at a time.
+
+spec.json         what the run is           metrics.jsonl   what was measured
+checkpoints/      where it can go on        tensorboard/    the same for TensorBoard
+DONE              the summary; there when the run is finished, and only then
+"""
+
+import fcntl
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments.spec import RunSpec, plain_json
+from contrastive_ucb.training.files import write_atomically
+
+
+class RunBusyError(UserError):
+    """Another process works in the run folder."""
+
+
+class RunFolder:
+    """The folder of `spec` under `root`; open it (`with`) to write, reading needs no opening."""
+
+    def __init__(self, spec: RunSpec, root: Path) -> None:
+        self.spec = spec
+        self.path = spec.folder(root)
+        self.checkpoints = self.path / "checkpoints"
+        self.metrics = self.path / "metrics.jsonl"
+        self.tensorboard = self.path / "tensorboard"
+        self._done = self.path / "DONE"
+        self._spec_file = self.path / "spec.json"
+        self._lock: IO[str] | None = None
+
+    def __enter__(self) -> Self:
+        with self._explained_errors():
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._acquire_lock()
+            try:
+                self._claim()
+            except BaseException:
+                self.close()
+                raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let other processes in; the lock also goes when the process dies."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    @property
+    def finished(self) -> bool:
+        return self._done.exists()
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Mark the run as finished with its summary; this happens once."""
+        if self._lock is None:
+            raise RuntimeError(
+                f"{self.path} is not open; call finish() inside `with RunFolder(...)`"
+            )
+        if self.finished:
+            raise RuntimeError(f"{self.path} is finished already; check `finished` before a run")
+        with self._explained_errors():
+            write_atomically(self._done, _to_text(plain_json(summary, "summary")))
+
+    def summary(self) -> dict[str, Any]:
+        """The summary that the run was finished with."""
+        if not self.finished:
+            raise UserError(f"{self.path} is not finished; run its command again to continue it")
+        return _read_object(self._done, f"remove {self._done} and run again to finish it anew")
+
+    def _acquire_lock(self) -> None:
+        if self._lock is not None:
+            raise RuntimeError(f"{self.path} is open already")
+        lock = (self.path / ".lock").open("a")
+        try:
+            # A lock of the kernel, not the mere presence of a file: it never outlives its owner.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise RunBusyError(
+                f"run folder {self.path} is in use by another process;"
+                " wait until that run ends, or pass --out FOLDER to write elsewhere"
+            ) from None
+        self._lock = lock
+
+    def _claim(self) -> None:
+        """Write spec.json into a new folder; in an old one it must be that of this run."""
+        if not self._spec_file.exists():
+            write_atomically(self._spec_file, _to_text(self.spec.to_json()))
+            return
+        way_out = f"remove {self.path} or pass --out FOLDER to write elsewhere"
+        found, wanted = _read_object(self._spec_file, way_out), self.spec.to_json()
+        if found != wanted:
+            names = [key for key in sorted(wanted | found) if found.get(key) != wanted.get(key)]
+            raise UserError(
+                f"{self._spec_file} belongs to another run ({', '.join(names)} differ); {way_out}"
+            )
+
+    @contextmanager
+    def _explained_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(
+                f"cannot write to run folder {self.path} ({error.strerror});"
+                " pass --out FOLDER with a folder that can be written to"
+            ) from error
+
+
+def _to_text(value: Any) -> str:
+    return json.dumps(value, indent=2) + "\n"
+
+
+def _read_object(path: Path, way_out: str) -> dict[str, Any]:
+    """The JSON object in the file, or one line on what is wrong with it."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); {way_out}") from error
+    except ValueError as error:
+        raise UserError(f"{path} is damaged (not valid JSON); {way_out}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is damaged (no JSON object); {way_out}")
+    return content

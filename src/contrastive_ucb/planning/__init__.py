@@ -1,0 +1,1 @@
+"""From a model and rewards to values and policies."""

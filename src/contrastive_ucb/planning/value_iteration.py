@@ -1,0 +1,76 @@
+"""Backward planning with a factored kernel (Algorithm 1, l.11-13), batched over leading axes.
+
+| paper    | here      | shape             |
+|----------|-----------|-------------------|
+| Q_h, V_h | q, v      | (..., H, S[, A])  |
+| pi_h     | policy    | (..., H, S, A)    |
+| d_h^pi   | occupancy | (..., H, S)       |
+
+The leading axes are seeds and broadcast: one kernel serves many policies. No Z x S table is built.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from contrastive_ucb.arrays import Array
+from contrastive_ucb.envs.kernel import Kernel
+
+
+def plan(kernel: Kernel, rewards: Array, ceiling: Array | None = None) -> tuple[Array, Array]:
+    """Optimal values: Q_h = r_h + P_h V_{h+1}, V_h = max_a Q_h.
+
+    rewards  (..., H, S, A)  with the bonus already added, where there is one
+    ceiling  (H,)            Q_h is clipped to [0, ceiling_h]; None leaves it as it is
+    returns  q (..., H, S, A), v (..., H, S)
+    """
+    q = _empty_like(kernel, rewards)
+    v = np.empty(q.shape[:-1])
+    later = np.zeros(v.shape[:-2] + v.shape[-1:])  # V_{H+1} = 0
+    for h in reversed(range(q.shape[-3])):
+        now = _backup(kernel, h, rewards, later)
+        q[..., h, :, :] = now if ceiling is None else np.clip(now, 0.0, ceiling[h])
+        later = v[..., h, :] = q[..., h, :, :].max(-1)
+    return q, v
+
+
+def greedy(q: Array) -> Array:
+    """The policy (..., H, S, A) that takes the first of the best actions with probability 1."""
+    return np.asarray(np.eye(q.shape[-1])[q.argmax(-1)])
+
+
+def policy_value(kernel: Kernel, rewards: Array, policy: Array) -> Array:
+    """V_h^pi(s): the mean return from step h on.   rewards, policy (..., H, S, A) -> (..., H, S)"""
+    v = _empty_like(kernel, rewards, policy)[..., 0]
+    later = np.zeros(v.shape[:-2] + v.shape[-1:])
+    for h in reversed(range(v.shape[-2])):
+        q = _backup(kernel, h, rewards, later)
+        later = v[..., h, :] = (policy[..., h, :, :] * q).sum(-1)
+    return v
+
+
+def occupancy(kernel: Kernel, policy: Array, initial: Array) -> Array:
+    """d_h^pi(s), the distribution of the state at step h.
+
+    policy   (..., H, S, A)
+    initial  (..., S)        distribution of the first state; returns (..., H, S)
+    """
+    d = _empty_like(kernel, policy, initial[..., None, :, None])[..., 0]
+    d[..., 0, :] = initial
+    for h in range(d.shape[-2] - 1):
+        mass = d[..., h, :, None] * policy[..., h, :, :]
+        d[..., h + 1, :] = kernel.push(h, mass.reshape(*mass.shape[:-2], -1))
+    return d
+
+
+def _backup(kernel: Kernel, step: int, rewards: Array, later: Array) -> Array:
+    """r_h + P_h V_{h+1}   (..., S, A)"""
+    now = rewards[..., step, :, :]
+    ahead = kernel.expect(step, later)
+    return np.asarray(now + ahead.reshape(*ahead.shape[:-1], *now.shape[-2:]))
+
+
+def _empty_like(kernel: Kernel, *arrays: Array) -> Array:
+    """Room for (..., H, S, A), the leading axes those of the kernel and of all arrays together."""
+    leading = np.broadcast_shapes(kernel.features.shape[:-3], *(a.shape[:-3] for a in arrays))
+    return np.empty(leading + arrays[0].shape[-3:])

@@ -1,0 +1,88 @@
+"""The contrastive loss and what follows from it, as equations (l.191-207 of the paper).
+
+| paper            | here        | shape           |                                                |
+|------------------|-------------|-----------------|------------------------------------------------|
+| phi~_h(z)        | `phi`       | (..., Z, d)     | positive                                       |
+| psi~_h(s')       | `psi`       | (..., d, S)     | positive                                       |
+| f = psi'phi      | `ratio`     | (..., Z, S)     | the learning target is P_h(s'|z) / P^-(s')     |
+| P^-(s')          | `negatives` | (S,)            | where false next states are drawn from         |
+| sum over D, y=1  | `positive`  | (..., Z, S)     | how often (z, s') came with label 1            |
+| sum over D, y=0  | `negative`  | (..., Z, S)     | the same with label 0                          |
+
+The counts are all that the loss needs of the data, so a refit costs the same at any round.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from contrastive_ucb.arrays import Array
+from contrastive_ucb.envs.kernel import Kernel
+
+
+def contrastive_loss(ratio: Array, positive: Array, negative: Array) -> Array:
+    """sum of y log(1 + 1/f) + (1 - y) log(1 + f) over the data   (eq. contra-loss; a sum, not a mean).
+
+    ratio f, positive, negative  (..., Z, S); returns (...)
+    """
+    terms = (positive + negative) * np.log1p(ratio) - positive * np.log(ratio)
+    return np.asarray(terms.sum((-2, -1)))
+
+
+def likelihood_loss(ratio: Array, positive: Array, visits: Array, negatives: Array) -> Array:
+    """-log likelihood of the transitions, up to a constant: what Rep-UCB minimises instead.
+
+    ratio f     (..., Z, S)  P(s'|z) / P^-(s'), not necessarily normalised: the second term of
+                             sum_z n(z) sum_s' P^- f - N log f makes it so at the minimum
+    visits n    (..., Z)     how often z was left; returns (...)
+    """
+    mass = (ratio * negatives).sum(-1)
+    return np.asarray((visits * mass).sum(-1) - (positive * np.log(ratio)).sum((-2, -1)))
+
+
+def contrastive_weights(ratio: Array, counts: Array) -> Array:
+    """W = (N1 + N0) / (1 + f), the slope of log(1 + f) weighted by the data."""
+    return counts / (1.0 + ratio)
+
+
+def multiplicative_step(
+    factor: Array, pull: Array, push: Array, shape: Array | float, rate: Array | float
+) -> Array:
+    """The minimiser of the majoriser of the loss in one factor; no step size, never uphill.
+
+    -log f is majorised by Jensen (weights phi_j psi_j / f), log(1 + f) by its tangent. What remains
+    is separable, -(factor * pull + shape) log x + (push + rate) x, with its minimum at
+
+        x = (factor * pull + shape) / (push + rate).
+
+    factor  phi or psi        pull  sum of N1 / f times the other factor
+    push    sum of W times the other factor
+    shape, rate               of a Gamma prior, which adds rate x - shape log x to the loss
+    """
+    return (factor * pull + shape) / (push + rate)
+
+
+def lift(factor: Array, least: float) -> Array:
+    """Raise entries below `least` times the mean of their step: zeros would never come back."""
+    return np.maximum(factor, least * factor.mean((-2, -1), keepdims=True))
+
+
+def normalise(phi: Array, psi: Array, negatives: Array) -> Kernel:
+    """P^ = psi^'phi^ with rows that sum to 1 (eq. normalization), in the gauge of erratum E3.
+
+    Rescaling latent j of phi by c and of psi by 1/c changes the bonus and not P^. Here every
+    measure psi^_j has mass 1, and then phi^(z) lies in the simplex, so its norm is at most 1.
+
+    phi (..., Z, d), psi (..., d, S), negatives P^- (S,)
+    """
+    measures = psi * negatives
+    mass = measures.sum(-1)  # (..., d)
+    weights = phi * mass[..., None, :]
+    return Kernel(weights / weights.sum(-1, keepdims=True), measures / mass[..., None])
+
+
+def factors_of(kernel: Kernel, negatives: Array) -> tuple[Array, Array]:
+    """phi~, psi~ of a given kernel: f* = P / P^- (eq. targt), the member of F that is the truth."""
+    if kernel.measures is None:
+        raise ValueError("a table has no factors; build the MDP with TabularMDP.from_factors")
+    return kernel.features, kernel.measures / negatives

@@ -1,0 +1,1 @@
+"""What every run needs, however it learns: random streams, events, checkpoints."""

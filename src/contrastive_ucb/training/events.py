@@ -1,0 +1,219 @@
+"""Events of a run, and those who listen: a JSON lines file, TensorBoard, a progress bar.
+
+The training loop yields events and knows none of them.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from contrastive_ucb.errors import UserError
+
+
+@dataclass(frozen=True)
+class Event:
+    """Numbers that were measured at one step of a run; what was not measured is left out."""
+
+    step: int
+    values: dict[str, float]
+
+    def __post_init__(self) -> None:
+        if "step" in self.values:
+            raise ValueError(f"'step' at step {self.step} is no value; choose another name")
+        for name, value in self.values.items():
+            if not math.isfinite(value):
+                raise ValueError(
+                    f"{name} is {value} at step {self.step}; events hold finite numbers"
+                )
+
+
+class Listener(Protocol):
+    """Takes the events of a run, in order; `close` may be called more than once."""
+
+    def on_event(self, event: Event) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class PositionedListener(Listener, Protocol):
+    """A listener that can go back to where it stood when a checkpoint was made."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+class JsonlListener:
+    """Appends {"step": ..., name: value, ...} to a file, one line an event.
+
+    There is no clock in the file: a run that was killed and resumed leaves the same bytes as one
+    that was not, provided that it begins with `load_state_dict` of its checkpoint, or of
+    `JsonlListener.START` when it was killed before the first one.
+    """
+
+    START: Mapping[str, Any] = {"offset": 0}
+    FLUSH_SECONDS = 1.0  # how old the last lines may get before somebody who watches sees them
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._file = path.open("ab")
+        self._next_flush = 0.0
+
+    def on_event(self, event: Event) -> None:
+        # `default` lets numpy's own number types through.
+        line = json.dumps({"step": event.step, **event.values}, default=float)
+        self._file.write(line.encode() + b"\n")
+        if (now := time.monotonic()) >= self._next_flush:
+            self._file.flush()
+            self._next_flush = now + self.FLUSH_SECONDS
+
+    def state_dict(self) -> dict[str, Any]:
+        """The length of the file in bytes, all of them on the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return {"offset": self._file.tell()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Drop the lines that were written after the state was taken."""
+        self._file.flush()
+        offset, size = state["offset"], os.fstat(self._file.fileno()).st_size
+        if offset > size:
+            raise UserError(
+                f"{self.path} has {size} bytes but the checkpoint was made at byte {offset};"
+                " lines are missing: remove the run folder to start again"
+            )
+        self._file.truncate(offset)
+        self._file.seek(offset)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class TensorBoardListener:
+    """Writes each value as a TensorBoard scalar under its own name.
+
+    purge_step   the first step a resumed run writes anew; TensorBoard forgets what an earlier,
+                 killed attempt had written from there on
+    """
+
+    def __init__(self, folder: Path, purge_step: int | None = None) -> None:
+        # The writer of TensorBoard itself: it loads ten times faster than the one of torch.
+        from tensorboard.compat.proto.event_pb2 import Event as Record
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        folder.mkdir(parents=True, exist_ok=True)
+        self._record, self._summary = Record, Summary
+        # A longer queue than the default of 10 keeps the loop from waiting for the disk.
+        self._writer: Any = EventFileWriter(str(folder), max_queue_size=1000, flush_secs=10)
+        if purge_step is not None:
+            start = SessionLog(status=SessionLog.START)
+            self._write(Record(step=purge_step, session_log=start))
+
+    def on_event(self, event: Event) -> None:
+        scalars = [
+            self._summary.Value(tag=name, simple_value=value)
+            for name, value in event.values.items()
+        ]
+        self._write(self._record(step=event.step, summary=self._summary(value=scalars)))
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _write(self, record: Any) -> None:
+        record.wall_time = time.time()
+        self._writer.add_event(record)
+
+
+class ProgressListener:
+    """A progress bar on a terminal, otherwise a plain line about every tenth of the way.
+
+    total     steps of the whole run
+    start     the step a resumed run continues after
+    console   where to draw; stderr unless given, because stdout belongs to results
+    """
+
+    DRAW_SECONDS = 0.1  # more often than this nobody can read it
+    SHOWN_VALUES = 3
+
+    def __init__(
+        self, total: int, description: str, console: Console | None = None, start: int = 0
+    ) -> None:
+        if total < 1:
+            raise ValueError(f"total must be at least 1 step, got {total}")
+        self.total, self.description, self.start = total, description, start
+        self._console = console or Console(stderr=True)
+        self._began = time.monotonic()
+        self._next_draw = 0.0
+        self._next_line = self._tenths(start) + 1  # tenth of the way at which a line is due
+        self._last: Event | None = None
+        self._bar = self._start_bar() if self._console.is_terminal else None
+
+    def on_event(self, event: Event) -> None:
+        self._last = event
+        if self._bar is None:
+            if self._tenths(event.step) >= self._next_line:
+                self._next_line = self._tenths(event.step) + 1
+                self._print_line(event)
+        elif (now := time.monotonic()) >= self._next_draw:
+            self._next_draw = now + self.DRAW_SECONDS
+            self._draw(self._bar, event)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            if self._last is not None:
+                self._draw(self._bar, self._last)
+            self._bar.stop()
+        self._bar = self._last = None
+
+    def _start_bar(self) -> Progress:
+        bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}", markup=False),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[shown]}", markup=False),
+            console=self._console,
+            redirect_stdout=False,  # rich would move what others print to stdout to our console
+        )
+        bar.add_task(self.description, total=self.total, completed=self.start, rate="", shown="")
+        bar.start()
+        return bar
+
+    def _draw(self, bar: Progress, event: Event) -> None:
+        rate = f"{self._rate(event.step):,.0f}/s"
+        bar.update(bar.task_ids[0], completed=event.step, rate=rate, shown=self._shown(event))
+
+    def _print_line(self, event: Event) -> None:
+        rate = self._rate(event.step)
+        left = (self.total - event.step) / rate if rate > 0 else 0.0
+        line = (
+            f"{self.description}: {event.step}/{self.total} ({event.step / self.total:.0%}),"
+            f" {rate:,.0f}/s, {left:,.0f} s left  {self._shown(event)}"
+        )
+        self._console.print(line.rstrip(), markup=False, highlight=False, soft_wrap=True)
+
+    def _rate(self, step: int) -> float:
+        """Steps a second since this process began."""
+        return (step - self.start) / max(time.monotonic() - self._began, 1e-9)
+
+    def _tenths(self, step: int) -> int:
+        return 10 * step // self.total
+
+    def _shown(self, event: Event) -> str:
+        """The last few values, as many as fit beside the bar."""
+        values = list(event.values.items())[-self.SHOWN_VALUES :]
+        return "  ".join(f"{name}={value:.4g}" for name, value in values)

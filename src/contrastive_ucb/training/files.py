@@ -1,0 +1,53 @@
+"""Files and folders that appear whole or not at all, even when the machine stops half-way.
+
+Both functions write under a dot-name, sync, and rename: a name without a leading dot is finished.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+
+def publish(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
+    """Let `write` fill a draft folder, then give it its name in one step."""
+    final, draft = folder / name, draft_of(folder / name)
+    draft.mkdir(parents=True)
+    try:
+        write(draft)
+        for path in [*draft.rglob("*"), draft]:
+            sync_to_disk(path)
+        draft.rename(final)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    sync_to_disk(folder)
+    return final
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Put `text` in the file `path`: readers see the old file or the new one, never a part."""
+    draft = draft_of(path)
+    try:
+        draft.write_text(text, encoding="utf-8")
+        sync_to_disk(draft)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_to_disk(path.parent)
+
+
+def draft_of(path: Path) -> Path:
+    """A fresh dot-name beside `path`, on the same file system so that the rename is one step."""
+    return path.with_name(f".{path.name}.{uuid4().hex}")
+
+
+def sync_to_disk(path: Path) -> None:
+    """Wait until the file or folder is on the disk; a rename must not overtake its content."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
