@@ -22,6 +22,7 @@ class DeepSea(TabularMDP):
     """
 
     reveals_reward = False
+    suggested_alpha = 0.1  # its return is at most 1, not H
     solved_gap = 0.05
 
     def __init__(self, size: int = 10, seed: int = 0, *, render_mode: str | None = None):

@@ -1,13 +1,13 @@
-"""A transition kernel in its factored form, P_h(s'|z) = psi_h(s')' phi_h(z)  (Assumption 2.1, l.108).
+"""A transition kernel in its factored form, P_h(s'|z) = psi_h(s')' phi_h(z)  (Assumption 2.1).
 
 | paper  | here       | shape            |
 |--------|------------|------------------|
 | phi_h  | `features` | (..., H, Z, d)   |
 | psi_h  | `measures` | (..., H, d, S)   |
 
-z is the pair (s, a) as one number, z = s * A + a (in a game, a stands for the pair of actions). The
-leading axes are seeds. True kernels, learnt kernels and plain tables all take this form: a table has
-d = S and no `measures`, which means the identity. Nothing here ever builds a Z x S table on its own.
+z is the pair (s, a) as one number, z = s * A + a (in a game, a stands for the pair of actions).
+The leading axes are seeds. True kernels, learnt kernels and plain tables all take this form: a
+table has d = S and no `measures`, which means the identity. Only `rows` and `table` multiply out.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ class TabularMDP(gymnasium.Env[IntArray, np.int64]):
     metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
 
     reveals_reward: bool = True  # False: knowing the reward gives the answer away, learn it (E15)
+    suggested_alpha: float = 1.0  # size of the practical bonus, gamma = alpha H, that suits it
     solved_gap: float | None = None  # part of V* that a policy may lose and still count as solved
 
     def __init__(

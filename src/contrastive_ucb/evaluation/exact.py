@@ -41,22 +41,28 @@ def one_step_later(kernel: Kernel, d_tilde: Array) -> Array:
     return d_breve
 
 
+def squared_distance(true: Kernel, learnt: Kernel, chunk: int = 1 << 18) -> Array:
+    """||P_h(.|z) - P^_h(.|z)||_1^2 for every z   (..., H, Z)
+
+    chunk  table entries a seed that are held at once; it does not depend on the number of seeds,
+           so that a batch of seeds adds up in the order of a single one
+    """
+    n_steps, n_pairs = true.features.shape[-3:-1]
+    at_once = max(1, chunk // (n_steps * true.n_states))
+    parts = []
+    for first in range(0, n_pairs, at_once):
+        pairs = slice(first, first + at_once)
+        gap = _some_rows(true, pairs) - _some_rows(learnt, pairs)  # (..., H, Z', S)
+        parts.append(np.abs(gap, out=gap).sum(-1) ** 2)
+    return np.concatenate(parts, axis=-1)
+
+
 def model_error(true: Kernel, learnt: Kernel, weights: Array, chunk: int = 1 << 18) -> Array:
     """sum_z w_h(z) ||P_h(.|z) - P^_h(.|z)||_1^2: zeta with weights rho~, xi with rho-breve.
 
     weights  (..., H, Z); returns (..., H)
-    chunk    table entries a seed that are held at once; it does not depend on the number of seeds,
-             so that a batch of seeds adds up in the order of a single one
     """
-    n_steps, n_pairs = weights.shape[-2:]
-    at_once = max(1, chunk // (n_steps * true.n_states))
-    total = np.zeros(())
-    for first in range(0, n_pairs, at_once):
-        pairs = slice(first, first + at_once)
-        gap = _some_rows(true, pairs) - _some_rows(learnt, pairs)  # (..., H, Z', S)
-        distance = np.abs(gap, out=gap).sum(-1)
-        total = total + (weights[..., pairs] * distance**2).sum(-1)
-    return total
+    return np.asarray((weights * squared_distance(true, learnt, chunk)).sum(-1))
 
 
 def optimal_value(mdp: TabularMDP) -> float:

@@ -15,6 +15,7 @@ The counts are all that the loss needs of the data, so a refit costs the same at
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import xlogy
 
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.envs.kernel import Kernel
@@ -25,7 +26,7 @@ def contrastive_loss(ratio: Array, positive: Array, negative: Array) -> Array:
 
     ratio f, positive, negative  (..., Z, S); returns (...)
     """
-    terms = (positive + negative) * np.log1p(ratio) - positive * np.log(ratio)
+    terms = (positive + negative) * np.log1p(ratio) - xlogy(positive, ratio)  # 0 log 0 = 0
     return np.asarray(terms.sum((-2, -1)))
 
 
@@ -37,7 +38,7 @@ def likelihood_loss(ratio: Array, positive: Array, visits: Array, negatives: Arr
     visits n    (..., Z)     how often z was left; returns (...)
     """
     mass = (ratio * negatives).sum(-1)
-    return np.asarray((visits * mass).sum(-1) - (positive * np.log(ratio)).sum((-2, -1)))
+    return np.asarray((visits * mass).sum(-1) - xlogy(positive, ratio).sum((-2, -1)))
 
 
 def contrastive_weights(ratio: Array, counts: Array) -> Array:
@@ -79,10 +80,3 @@ def normalise(phi: Array, psi: Array, negatives: Array) -> Kernel:
     mass = measures.sum(-1)  # (..., d)
     weights = phi * mass[..., None, :]
     return Kernel(weights / weights.sum(-1, keepdims=True), measures / mass[..., None])
-
-
-def factors_of(kernel: Kernel, negatives: Array) -> tuple[Array, Array]:
-    """phi~, psi~ of a given kernel: f* = P / P^- (eq. targt), the member of F that is the truth."""
-    if kernel.measures is None:
-        raise ValueError("a table has no factors; build the MDP with TabularMDP.from_factors")
-    return kernel.features, kernel.measures / negatives

@@ -1,0 +1,87 @@
+"""Everything that can be set about Contrastive UCB, in one frozen and checked class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args, get_type_hints
+
+Features = Literal["contrastive", "likelihood", "true", "table"]
+FunctionClass = Literal["counts", "finite"]
+Negatives = Literal["sampled", "exact"]
+ScheduleName = Literal["practical", "theory"]
+CovarianceForm = Literal["sum", "averaged"]
+RewardKnowledge = Literal["auto", "known", "learnt"]
+Switch = Literal["auto", "on", "off"]
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """Everything that makes the agent, apart from the MDP and the seed."""
+
+    rank: int | None = None
+    """d, the size of the features; by default the rank the environment declares."""
+    features: Features = "contrastive"
+    """Where phi comes from: the contrastive loss, maximum likelihood, the truth, or no features."""
+    function_class: FunctionClass = "counts"
+    """All positive factors fitted on counts, or a finite class searched by enumeration."""
+    class_size: int = 16
+    """Members of the finite class, the truth among them."""
+    negatives: Negatives = "sampled"
+    """The paper's sampler (one label a tuple), or negatives replaced by their expectation."""
+    tilt: float = 0.0
+    """P^-(s) is proportional to exp(-tilt s / S); 0 is uniform. It sets the floor C_S^-."""
+    schedule: ScheduleName = "practical"
+    """gamma = alpha H and lambda = ridge, or the constants of the theorem."""
+    alpha: float | None = None
+    """Size of the practical bonus, by default what the environment suggests; 0 switches it off."""
+    ridge: float = 1.0
+    """lambda of the practical schedule."""
+    failure: float = 0.05
+    """delta of the theory schedule."""
+    constant: float = 1.0
+    """c_0 of the theory schedule."""
+    covariance: CovarianceForm = "sum"
+    """The sum of the analysis, or the average printed in the paper (erratum E1)."""
+    clip: Switch = "auto"
+    """Clip Q_h to [0, H - h + 1]; auto does so with the practical schedule only."""
+    reward: RewardKnowledge = "auto"
+    """Known as in the paper, or learnt; auto learns it where knowing it gives the answer away."""
+    reward_alpha: float = 0.3
+    """Size of the learnt reward's own width, one over the root of the visits, relative to alpha."""
+    epsilon: float = 0.0
+    """Part of the roll-in's actions that are uniform; 1 is uniform exploration."""
+    sweeps: int = 10
+    """Multiplicative sweeps a round."""
+    pseudo: float = 0.5
+    """Pseudo-visits a pair and a latent, which look like P^-."""
+
+    def __post_init__(self) -> None:
+        for name, kind in get_type_hints(AgentConfig).items():
+            if (choices := get_args(kind)) and isinstance(choices[0], str):
+                value = getattr(self, name)
+                if value not in choices:
+                    raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+        _at_least("rank", self.rank, 1)
+        _at_least("class_size", self.class_size, 1)
+        _at_least("sweeps", self.sweeps, 1)
+        for name in ("alpha", "reward_alpha", "epsilon", "tilt"):
+            _at_least(name, getattr(self, name), 0)
+        for name in ("ridge", "constant", "pseudo", "failure"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        for name in ("epsilon", "failure"):
+            if getattr(self, name) > 1:
+                raise ValueError(f"{name} must be at most 1, got {getattr(self, name)}")
+        if self.function_class == "finite" and self.features != "contrastive":
+            raise ValueError(
+                f"function_class 'finite' goes with contrastive features, not {self.features!r}"
+            )
+
+    @property
+    def clips(self) -> bool:
+        return self.clip == "on" or (self.clip == "auto" and self.schedule == "practical")
+
+
+def _at_least(name: str, value: float | None, least: float) -> None:
+    if value is not None and not least <= value < float("inf"):
+        raise ValueError(f"{name} must be at least {least:g} and finite, got {value}")

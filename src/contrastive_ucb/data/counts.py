@@ -1,0 +1,147 @@
+"""The data as counts: everything that fitting, bonus and reward need of it, whatever the round.
+
+| paper                    | here                  |                                                  |
+|--------------------------|-----------------------|--------------------------------------------------|
+| D~_h                     | `PairTotals.rolled_in`| visits of z by roll-in and a uniform action      |
+| D_h with y = 1, N1       | `positive`            | how often (z, s') came with label 1              |
+| D_h with y = 0, N0       | `negative`            | the same with label 0                            |
+
+With `exact` negatives every transition counts as a positive, and N0 is its mean n(z) P^-(s'): not the
+paper's sampler but the same minimiser with less noise.
+
+Row Z of the tables is the pair nobody has ever visited: `pseudo` visits that lead wherever P^- leads,
+with either label. Its features are those of every unvisited pair (see `representation/fit.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.data.collect import Tuples
+
+DENSE_CELLS = 1_000_000  # cells a seed up to which a table is used; a table of 2,000 states is 400x
+
+
+class PairTotals:
+    """Sums a pair: visits in the bonus data D~, in all data, and rewards seen.   each (B, H, Z)"""
+
+    def __init__(self, n_seeds: int, horizon: int, n_pairs: int):
+        self.rolled_in, self.visits, self.rewards = np.zeros((3, n_seeds, horizon, n_pairs))
+
+    def add(self, tuples: Tuples) -> None:
+        at = cells(tuples)
+        seed, step, pair = (part[:, : tuples.n_rolled_in] for part in at)
+        self.rolled_in[seed, step, pair] += 1.0  # one a step, so no cell twice
+        np.add.at(self.visits, at, 1.0)
+        np.add.at(self.rewards, at, tuples.reward)
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        return {name: table[seed] for name, table in vars(self).items()}
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        for name, table in vars(self).items():
+            table[:] = [state[name] for state in states]
+
+
+class DenseCounts:
+    """N1 and N0 as tables (B, H, Z+1, S): quickest while they are small."""
+
+    def __init__(
+        self, shape: tuple[int, int, int, int], negatives: Array, pseudo: float, exact: bool
+    ):
+        n_seeds, horizon, n_pairs, n_states = shape
+        self.negatives, self.exact = negatives, exact
+        self.positive, self.negative = np.zeros((2, n_seeds, horizon, n_pairs + 1, n_states))
+        self.positive[:, :, -1] = self.negative[:, :, -1] = pseudo * negatives
+
+    def add(self, tuples: Tuples) -> None:
+        at = cells(tuples)
+        if self.exact:
+            np.add.at(self.positive, (*at, tuples.next_state), 1.0)
+            np.add.at(self.negative, at, self.negatives)
+        else:
+            label = tuples.label.astype(np.float64)
+            np.add.at(self.positive, (*at, tuples.contrast), label)
+            np.add.at(self.negative, (*at, tuples.contrast), 1.0 - label)
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        return {"positive": self.positive[seed], "negative": self.negative[seed]}
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        self.positive[:] = [state["positive"] for state in states]
+        self.negative[:] = [state["negative"] for state in states]
+
+
+class SparseCounts:
+    """N1 and N0 in the cells that occurred, sorted: memory grows with the data, not with Z x S.
+
+    key        (n,)  ((seed * H + step) * (Z+1) + pair) * S + next state
+    positive, negative  (n,)  N1 and N0 in these cells
+    visits     (B, H, Z+1)  with exact negatives, N0 is also visits(z) P^-(s') in every cell
+    """
+
+    def __init__(
+        self, shape: tuple[int, int, int, int], negatives: Array, pseudo: float, exact: bool
+    ):
+        n_seeds, horizon, n_pairs, n_states = shape
+        self.shape = (n_seeds, horizon, n_pairs + 1, n_states)
+        self.exact = exact
+        rows = np.arange(1, n_seeds * horizon + 1) * (n_pairs + 1) - 1  # row Z of every step
+        self.key = (rows[:, None] * n_states + np.arange(n_states)).ravel()
+        self.positive = np.tile(pseudo * negatives, n_seeds * horizon)
+        self.negative = np.zeros_like(self.positive) if exact else self.positive.copy()
+        self.visits = np.zeros(self.shape[:3])
+        self.visits[:, :, -1] = pseudo
+
+    def add(self, tuples: Tuples) -> None:
+        at = cells(tuples)
+        state = tuples.next_state if self.exact else tuples.contrast
+        key, inverse = np.unique(
+            np.ravel_multi_index((*at, state), self.shape), return_inverse=True
+        )
+        label = np.ones(state.size) if self.exact else tuples.label.ravel().astype(np.float64)
+        other = np.zeros(state.size) if self.exact else 1.0 - label
+        fresh = key[~np.isin(key, self.key, assume_unique=True)]
+        place = np.searchsorted(self.key, fresh)
+        self.key = np.insert(self.key, place, fresh)
+        where = np.searchsorted(self.key, key)
+        for name, gain in (("positive", label), ("negative", other)):
+            values = np.insert(getattr(self, name), place, 0.0)
+            values[where] += np.bincount(inverse.ravel(), gain, minlength=len(key))
+            setattr(self, name, values)
+        np.add.at(self.visits, at, 1.0)
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        size = int(np.prod(self.shape[1:]))
+        first, last = np.searchsorted(self.key, [seed * size, (seed + 1) * size])
+        mine = slice(first, last)
+        return {
+            "key": self.key[mine] - seed * size,
+            "positive": self.positive[mine],
+            "negative": self.negative[mine],
+            "visits": self.visits[seed],
+        }
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        size = int(np.prod(self.shape[1:]))
+        self.key = np.concatenate([state["key"] + i * size for i, state in enumerate(states)])
+        self.positive = np.concatenate([state["positive"] for state in states])
+        self.negative = np.concatenate([state["negative"] for state in states])
+        self.visits[:] = [state["visits"] for state in states]
+
+
+def make_counts(
+    shape: tuple[int, int, int, int], negatives: Array, pseudo: float, exact: bool
+) -> DenseCounts | SparseCounts:
+    """Counts for (B, H, Z, S). The layout depends on the size of one seed, so batches change nothing."""
+    layout = DenseCounts if np.prod(shape[1:]) <= DENSE_CELLS else SparseCounts
+    return layout(shape, negatives, pseudo, exact)
+
+
+def cells(tuples: Tuples) -> tuple[IntArray, IntArray, IntArray]:
+    """The index (seed, step, pair) of every tuple, each (B, n)."""
+    seed, column = np.indices(tuples.pair.shape)
+    return seed, tuples.step[column], tuples.pair
