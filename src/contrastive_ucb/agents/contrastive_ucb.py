@@ -11,14 +11,17 @@
 | Q-bar, V-bar       | `q`, `values`               | (B, H, S, A)    | 11, 12 |
 | pi^k               | `policies`                  | (B, H, S, A)    | 13     |
 
-The paper updates h = H, ..., 1 one by one; lines 6 to 10 do not look at V, so all h go at once here and
-only lines 11 to 13 run backwards. The peers are configurations of this class (`config.PRESETS`).
+The paper updates h = H, ..., 1 one by one; lines 6 to 10 do not look at V, so all h go at once
+here and only lines 11 to 13 run backwards. The peers are configurations of this class
+(`peers.PRESETS`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -42,13 +45,18 @@ from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.planning.value_iteration import greedy, plan
 from contrastive_ucb.training.streams import restore_stream, stream, stream_state
 
+if TYPE_CHECKING:
+    from contrastive_ucb.training.learn import Result
+    from contrastive_ucb.training.loop import Session
+
 
 class ContrastiveUCB:
     """Contrastive UCB on a finite MDP, or on several of one size, one a seed.
 
     env        a TabularMDP (or any of the built-in ones), or a list of them
     seed       of the random streams; a list with a list of MDPs
-    algo       "contrastive-ucb" or a peer: rep-ucb, lsvi-ucb, ucbvi, no-bonus, epsilon-greedy, uniform
+    algo       "contrastive-ucb" or a peer: rep-ucb, lsvi-ucb, ucbvi, no-bonus, epsilon-greedy,
+               uniform
     negative_distribution  P^- (S,), any distribution that touches zero nowhere; None follows `tilt`
     settings   changes to the configuration, see AgentConfig: rank=5, negatives="exact", ...
     """
@@ -100,7 +108,10 @@ class ContrastiveUCB:
 
     @property
     def roll_in(self) -> Array:
-        """What the next round acts with, pi^{k-1}; epsilon-greedy and uniform mix it.   (B, H, S, A)"""
+        """What the next round acts with, pi^{k-1}; epsilon-greedy and uniform mix it.
+
+        returns (B, H, S, A)
+        """
         epsilon = self.config.epsilon
         return np.asarray((1 - epsilon) * self.policies + epsilon / self.batch.n_actions)
 
@@ -120,7 +131,10 @@ class ContrastiveUCB:
         return np.asarray(self.policies[0])
 
     def _bonus(self, kernel: Kernel, k: int) -> Array:
-        """Lines 9 and 10: min{gamma_k ||phi^||, 2H}, plus the learnt reward's width.   (B, H, S, A)"""
+        """Lines 9 and 10: min{gamma_k ||phi^||, 2H}, plus the learnt reward's width.
+
+        returns (B, H, S, A)
+        """
         config, shape = self.config, self.batch.rewards.shape
         scale, ridge = self.schedule(k)
         if config.features == "table":  # one-hot features: Sigma is diagonal
@@ -154,6 +168,27 @@ class ContrastiveUCB:
         walk = np.stack([generator.random(n_walk) for generator in self.walk])
         return walk, np.stack([generator.random(n_label) for generator in self.label])
 
+    # The three that follow are the user's doors; they reach right of this file in the arrow.
+
+    @cached_property
+    def session(self) -> Session:
+        """The agent with its exact accounts of regret and model error."""
+        from contrastive_ucb.training.loop import Session
+
+        return Session(self)
+
+    def learn(self, rounds: int, progress: bool = True) -> Result:
+        """Play `rounds` more rounds; the result has regret, model error and a plot."""
+        from contrastive_ucb.training.learn import learn
+
+        return learn(self.session, rounds, progress)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the agent and its MDP into a folder, from where `contrastive_ucb.load` takes it."""
+        from contrastive_ucb.training.save import save_agent
+
+        return save_agent(self, folder)
+
     def predict(
         self,
         observation: IntArray,
@@ -161,7 +196,7 @@ class ContrastiveUCB:
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[IntArray, Any]:
-        """The actions for observations (step, state), shape (2,) or (n, 2), as Gymnasium gives them.
+        """The actions for observations (step, state), (2,) or (n, 2), as Gymnasium gives them.
 
         The policy is deterministic. `state` and `episode_start` are there for tools that pass them.
         """

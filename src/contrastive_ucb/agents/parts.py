@@ -55,14 +55,14 @@ def checked_negatives(given: Array | None, config: AgentConfig, batch: MDPBatch)
     negatives = np.asarray(given, dtype=np.float64)
     if negatives.shape != (n_states,):
         raise ValueError(f"P^- has shape {negatives.shape}; it must be ({n_states},), one a state")
-    if not np.isfinite(negatives).all() or abs(negatives.sum() - 1) > 1e-6:
+    if not np.isfinite(negatives).all() or abs(negatives.sum() - 1) > 1e-9:
         raise ValueError(f"P^- sums to {negatives.sum():.9g}; it must be a distribution")
     if not negatives.min() > 0:
         raise ValueError(
             f"P^- gives state {int(negatives.argmin())} the probability {negatives.min():.3g}; "
             "every state needs a positive one, mix in a little of the uniform distribution"
         )
-    return np.asarray(negatives / negatives.sum())
+    return negatives
 
 
 def make_model(

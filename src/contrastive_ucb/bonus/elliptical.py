@@ -22,8 +22,9 @@ def covariance(phi: Tensor, visits: Tensor, ridge: float, averaged_over: int = 1
 
     phi            (..., Z, d)
     visits         (..., Z)     how often z is in the bonus data D~, the only thing needed of it
-    averaged_over               k gives the form printed in the paper, (1/k) sum + lambda I: with it
-                                every bonus stays at its cap for ever (erratum E1); 1 is the analysis
+    averaged_over               k gives the form printed in the paper, (1/k) sum + lambda I: with
+                                it every bonus stays at its cap for ever (erratum E1); 1 is the
+                                form of the analysis
     """
     gram = (phi * visits.unsqueeze(-1)).mT @ phi / averaged_over
     return gram + ridge * torch.eye(phi.shape[-1], dtype=phi.dtype)
@@ -33,6 +34,7 @@ def cholesky(matrix: Tensor) -> Tensor:
     """The lower Cholesky factor L of Sigma = L L'; an error names what was wrong with Sigma."""
     if not torch.isfinite(matrix).all():
         raise ArithmeticError("the covariance of the features has a NaN or infinite entry")
+    factor: Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
     if int(info.abs().max()):
         raise ArithmeticError(
@@ -48,7 +50,7 @@ def elliptical_width(phi: Tensor, chol: Tensor) -> Tensor:
     phi   (..., Z, d)
     chol  (..., d, d)  lower Cholesky factor of Sigma; returns (..., Z)
     """
-    whitened = torch.linalg.solve_triangular(chol, phi.mT, upper=False)  # (..., d, Z)
+    whitened: Tensor = torch.linalg.solve_triangular(chol, phi.mT, upper=False)  # (..., d, Z)
     return whitened.square().sum(-2).sqrt()
 
 
@@ -58,5 +60,8 @@ def bonus(width: Tensor, scale: float, cap: float) -> Tensor:
 
 
 def log_det(chol: Tensor) -> Tensor:
-    """log det Sigma, which the elliptical potential lemma counts (l.1814).   (..., d, d) -> (...)"""
+    """log det Sigma, which the elliptical potential lemma counts (l.1814).
+
+    chol  (..., d, d); returns (...)
+    """
     return 2 * chol.diagonal(dim1=-2, dim2=-1).log().sum(-1)

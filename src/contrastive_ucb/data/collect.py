@@ -1,8 +1,9 @@
 """Algorithm 3: contrastive data sampling for single-agent MDPs (l.489-517), for all seeds at once.
 
-For each h the paper asks for (s~_h, a~_h) ~ d~_h: roll in with pi^{k-1} to step h, then act uniformly;
-and for (s-breve_{h+1}, a-breve_{h+1}): one more uniform action. So a round costs H trajectories,
-the h-th of them h + 1 steps long, or H for the last: (H^2 + 3H - 2) / 2 steps (erratum E9).
+For each h the paper asks for (s~_h, a~_h) ~ d~_h: roll in with pi^{k-1} to step h, then act
+uniformly; and for (s-breve_{h+1}, a-breve_{h+1}): one more uniform action. So a round costs H
+trajectories, the h-th of them h + 1 steps long, or H for the last: (H^2 + 3H - 2) / 2 steps
+(erratum E9).
 
 | paper                           | here                                                           |
 |---------------------------------|----------------------------------------------------------------|
@@ -53,7 +54,7 @@ def steps_per_round(horizon: int) -> int:
 
 
 def n_uniforms(horizon: int) -> tuple[int, int]:
-    """How many uniform numbers a round takes: for the trajectories, and for labels and negatives."""
+    """How many uniform numbers a round takes: for trajectories, and for labels and negatives."""
     return 4 * horizon * horizon + horizon, 2 * (2 * horizon - 1)
 
 

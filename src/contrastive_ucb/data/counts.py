@@ -1,16 +1,17 @@
 """The data as counts: everything that fitting, bonus and reward need of it, whatever the round.
 
-| paper                    | here                  |                                                  |
-|--------------------------|-----------------------|--------------------------------------------------|
-| D~_h                     | `PairTotals.rolled_in`| visits of z by roll-in and a uniform action      |
-| D_h with y = 1, N1       | `positive`            | how often (z, s') came with label 1              |
-| D_h with y = 0, N0       | `negative`            | the same with label 0                            |
+| paper                    | here                  |                                               |
+|--------------------------|-----------------------|-----------------------------------------------|
+| D~_h                     | `PairTotals.rolled_in`| visits of z by roll-in and a uniform action   |
+| D_h with y = 1, N1       | `positive`            | how often (z, s') came with label 1           |
+| D_h with y = 0, N0       | `negative`            | the same with label 0                         |
 
-With `exact` negatives every transition counts as a positive, and N0 is its mean n(z) P^-(s'): not the
-paper's sampler but the same minimiser with less noise.
+With `exact` negatives every transition counts as a positive, and N0 is its mean n(z) P^-(s'): not
+the paper's sampler but the same minimiser with less noise.
 
-Row Z of the tables is the pair nobody has ever visited: `pseudo` visits that lead wherever P^- leads,
-with either label. Its features are those of every unvisited pair (see `representation/fit.py`).
+Row Z of the tables is the pair nobody has ever visited: `pseudo` visits that lead wherever P^-
+leads, with either label. Its features are those of every unvisited pair (see
+`representation/fit.py`).
 """
 
 from __future__ import annotations
@@ -136,12 +137,12 @@ class SparseCounts:
 def make_counts(
     shape: tuple[int, int, int, int], negatives: Array, pseudo: float, exact: bool
 ) -> DenseCounts | SparseCounts:
-    """Counts for (B, H, Z, S). The layout depends on the size of one seed, so batches change nothing."""
+    """Counts for (B, H, Z, S); one seed's size sets the layout, so batches change nothing."""
     layout = DenseCounts if np.prod(shape[1:]) <= DENSE_CELLS else SparseCounts
     return layout(shape, negatives, pseudo, exact)
 
 
 def cells(tuples: Tuples) -> tuple[IntArray, IntArray, IntArray]:
     """The index (seed, step, pair) of every tuple, each (B, n)."""
-    seed, column = np.indices(tuples.pair.shape)
-    return seed, tuples.step[column], tuples.pair
+    at: IntArray = np.indices(tuples.pair.shape, dtype=np.int64)
+    return at[0], tuples.step[at[1]], tuples.pair

@@ -1,4 +1,4 @@
-"""Several finite MDPs of one size side by side, one a seed, as arrays with a leading seed axis B."""
+"""Several finite MDPs of one size side by side, one a seed: arrays with a leading seed axis B."""
 
 from __future__ import annotations
 

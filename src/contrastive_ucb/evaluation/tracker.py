@@ -1,11 +1,11 @@
-"""What a run is worth, round by round and exactly: regret, model error, optimism, when it was solved.
+"""What a run is worth, round by round and exactly: regret, model error, optimism, when solved.
 
-| paper                  | here             |                                                       |
-|------------------------|------------------|-------------------------------------------------------|
-| V* - V^{pi^k}          | `gap`            | of the greedy policy of round k                       |
-| (1/K) sum of the gaps  | `average_regret` | what Theorem 3.6 bounds                               |
-| zeta_h^k, xi_h^k       | `zeta`, `xi`     | the largest over h, under the true rho~ and rho-breve |
-| V-bar_1^k              | `optimistic_value` | near-optimism: at least V* - H sqrt(A zeta_1) (E5)  |
+| paper                 | here               |                                                     |
+|-----------------------|--------------------|-----------------------------------------------------|
+| V* - V^{pi^k}         | `gap`              | of the greedy policy of round k                     |
+| (1/K) sum of the gaps | `average_regret`   | what Theorem 3.6 bounds                             |
+| zeta_h^k, xi_h^k      | `zeta`, `xi`       | largest over h, under the true rho~ and rho-breve   |
+| V-bar_1^k             | `optimistic_value` | near-optimism: at least V* - H sqrt(A zeta_1) (E5)  |
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""From counts to features: the contrastive loss, its minimisers, and known features for the peers."""
+"""From counts to features: the contrastive loss, its minimisers, known features for peers."""

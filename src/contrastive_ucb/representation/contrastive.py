@@ -1,13 +1,13 @@
 """The contrastive loss and what follows from it, as equations (l.191-207 of the paper).
 
-| paper            | here        | shape           |                                                |
-|------------------|-------------|-----------------|------------------------------------------------|
-| phi~_h(z)        | `phi`       | (..., Z, d)     | positive                                       |
-| psi~_h(s')       | `psi`       | (..., d, S)     | positive                                       |
-| f = psi'phi      | `ratio`     | (..., Z, S)     | the learning target is P_h(s'|z) / P^-(s')     |
-| P^-(s')          | `negatives` | (S,)            | where false next states are drawn from         |
-| sum over D, y=1  | `positive`  | (..., Z, S)     | how often (z, s') came with label 1            |
-| sum over D, y=0  | `negative`  | (..., Z, S)     | the same with label 0                          |
+| paper            | here        | shape           |                                               |
+|------------------|-------------|-----------------|-----------------------------------------------|
+| phi~_h(z)        | `phi`       | (..., Z, d)     | positive                                      |
+| psi~_h(s')       | `psi`       | (..., d, S)     | positive                                      |
+| f = psi'phi      | `ratio`     | (..., Z, S)     | the learning target is P_h(s'|z) / P^-(s')    |
+| P^-(s')          | `negatives` | (S,)            | where false next states are drawn from        |
+| sum over D, y=1  | `positive`  | (..., Z, S)     | how often (z, s') came with label 1           |
+| sum over D, y=0  | `negative`  | (..., Z, S)     | the same with label 0                         |
 
 The counts are all that the loss needs of the data, so a refit costs the same at any round.
 """
@@ -22,7 +22,7 @@ from contrastive_ucb.envs.kernel import Kernel
 
 
 def contrastive_loss(ratio: Array, positive: Array, negative: Array) -> Array:
-    """sum of y log(1 + 1/f) + (1 - y) log(1 + f) over the data   (eq. contra-loss; a sum, not a mean).
+    """sum of y log(1 + 1/f) + (1 - y) log(1 + f) over the data   (eq. contra-loss, not averaged).
 
     ratio f, positive, negative  (..., Z, S); returns (...)
     """
@@ -65,7 +65,8 @@ def multiplicative_step(
 
 def lift(factor: Array, least: float) -> Array:
     """Raise entries below `least` times the mean of their step: zeros would never come back."""
-    return np.maximum(factor, least * factor.mean((-2, -1), keepdims=True))
+    lifted: Array = np.maximum(factor, least * factor.mean((-2, -1), keepdims=True))
+    return lifted
 
 
 def normalise(phi: Array, psi: Array, negatives: Array) -> Kernel:

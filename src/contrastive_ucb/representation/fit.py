@@ -1,7 +1,7 @@
 """Minimising the contrastive loss: by multiplicative steps on counts, or over a finite class.
 
 Algorithm 1, lines 6 to 8: (phi~, psi~) from D_h by (eq. solve-contra-loss), (phi^, psi^) by
-(eq. normalization), P^ = psi^'phi^. All h and all seeds at once, warm-started from the round before.
+(eq. normalization), P^ = psi^'phi^. All h and all seeds at once, warm-started from the last round.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class CountsModel:
     """The class of all positive factors, fitted on counts.
 
     The loss is that of the data plus `pseudo` visits a pair that look like those of a pair nobody
-    has visited (row Z of phi), and as many a latent that look like P^-: Gamma priors that keep every
-    factor positive. Within one fit they stand still, so that no sweep raises the penalised loss.
+    has visited (row Z of phi), and as many a latent that look like P^-: Gamma priors that keep
+    every factor positive. Within one fit they stand still, so that no sweep raises the penalised
+    loss.
 
     phi  (B, H, Z+1, d), psi (B, H, d, S)
     """
@@ -121,7 +122,7 @@ class FiniteModel:
         losses = contrastive_loss(
             ratio[..., None, :], positive[:, :, None, None], negative[:, :, None, None]
         )  # (B, n, M)
-        np.add.at(self.losses, (seed, slice(None), step), losses)
+        np.add.at(self.losses.swapaxes(1, 2), (seed, step), losses)
 
     def fit(self) -> Kernel:
         if not np.isfinite(self.losses.min(1)).all():

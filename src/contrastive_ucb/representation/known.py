@@ -32,12 +32,12 @@ class TrueFeaturesModel:
     def add(self, tuples: Tuples) -> None:
         seed, step, pair = cells(tuples)
         phi = self.features[seed, step, pair]  # (B, n, d)
-        np.add.at(self.moments, (seed, step, slice(None), tuples.next_state), phi)
+        np.add.at(self.moments.swapaxes(-1, -2), (seed, step, tuples.next_state), phi)
         np.add.at(self.gram, (seed, step), phi[..., None] * phi[..., None, :])
 
     def fit(self) -> Kernel:
         weights = self.gram + self.ridge * np.eye(self.gram.shape[-1])
-        return Kernel(self.features, np.linalg.solve(weights, self.moments))
+        return Kernel(self.features, np.asarray(np.linalg.solve(weights, self.moments)))
 
     def state_of(self, seed: int) -> dict[str, Any]:
         return {"moments": self.moments[seed], "gram": self.gram[seed]}

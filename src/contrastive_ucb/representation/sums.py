@@ -1,8 +1,8 @@
 """What a multiplicative step needs of the data, from tables or from sparse cells.
 
-For each factor there is a pull, sums of N1 / f times the other factor, and a push, sums of W times the
-other factor, with W = (N1 + N0) / (1 + f) for the contrastive loss and W = n(z) P^-(s') for maximum
-likelihood. Here n(z) P^-(s') is just N0 with exact negatives, so one switch serves both.
+For each factor there is a pull, sums of N1 / f times the other factor, and a push, sums of W times
+the other factor, with W = (N1 + N0) / (1 + f) for the contrastive loss and W = n(z) P^-(s') for
+maximum likelihood. Here n(z) P^-(s') is just N0 with exact negatives, so one switch serves both.
 
 phi (B, H, Z+1, d), psi (B, H, d, S); sums over s' have the shape of phi, sums over z that of psi.
 """
@@ -56,7 +56,7 @@ class DenseSums:
 
 
 class SparseSums:
-    """The same from the cells that occurred: one block-diagonal sparse matrix for all seeds, steps."""
+    """The same from the cells that occurred: one block-diagonal sparse matrix for all of them."""
 
     def __init__(self, counts: SparseCounts, negatives: Array, likelihood: bool):
         self.counts, self.negatives, self.likelihood = counts, negatives, likelihood

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-FIRST = 100  # rounds that are all written down
-PER_DECADE = 100
 
+def on_grid(round_number: int, last: int, per_decade: int = 100) -> bool:
+    """Whether this round is on the grid; the first and the last always are.
 
-def on_grid(round_number: int, last: int) -> bool:
-    """Whether this round is on the grid; the last one always is.
-
-    From 100 on, a round is on the grid when the integer part of 100 log10(k) grows, so a decade has
-    100 points wherever a run ends: a longer run of the same seed has the same grid.
+    A round is on the grid when the integer part of per_decade * log10(k) grows, so that a longer
+    run of the same seed has the same grid.
     """
-    if round_number <= FIRST or round_number == last:
+    if round_number in (1, last):
         return True
-    return _mark(round_number) > _mark(round_number - 1)
+    return _mark(round_number, per_decade) > _mark(round_number - 1, per_decade)
 
 
-def _mark(round_number: int) -> int:
-    """floor(PER_DECADE log10 k) in integers: rounding of logarithms differs between machines."""
-    return len(str(round_number**PER_DECADE)) - 1
+def _mark(round_number: int, per_decade: int) -> int:
+    """floor(per_decade log10 k) in integers: rounding of logarithms differs between machines."""
+    return len(str(round_number**per_decade)) - 1

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.evaluation.tracker import Tracker
@@ -27,6 +29,7 @@ class Session:
     def __init__(self, agent: ContrastiveUCB):
         self.agent = agent
         self.tracker = Tracker(agent.batch, agent.envs[0].solved_gap)
+        self.latest: dict[str, Array] = {}  # the newest value of every figure
 
     def rounds(self, until: int) -> Iterator[Round]:
         """Play rounds until the agent has played `until` of them."""
@@ -36,13 +39,39 @@ class Session:
             agent.round()
             assert agent.kernel is not None  # a round has just been played
             noted = on_grid(agent.n_rounds, until)
-            figures = tracker.measure(agent.kernel, agent.values, agent.policies, error=noted)
+            # Where the model error is much work, ten times a decade must do.
+            error = noted and on_grid(agent.n_rounds, until, per_decade=10)
+            figures = tracker.measure(agent.kernel, agent.values, agent.policies, error)
             figures["bonus/mean"] = agent.bonus.mean((1, 2, 3))
+            self.latest |= figures
             yield Round(agent.n_rounds, figures, noted)
 
+    def summary(self, seed: int) -> dict[str, Any]:
+        """What one line says of the run of one seed."""
+        agent = self.agent
+        latest = {name: float(values[seed]) for name, values in self.latest.items()}
+        return {
+            "algo": agent.algo,
+            "env": agent.envs[seed].name,
+            "seed": agent.seeds[seed],
+            "rounds": agent.n_rounds,
+            "trajectories": agent.trajectories,
+            "env_steps": agent.env_steps,
+            "final_gap": latest["gap"],
+            "average_regret": latest["average_regret"],
+            "zeta": latest["zeta"],
+            "xi": latest["xi"],
+            **self.tracker.summary(seed),
+        }
+
     def state_of(self, seed: int) -> dict[str, Any]:
-        return {"agent": self.agent.state_of(seed), "tracker": self.tracker.state_of(seed)}
+        """All of one seed. A checkpoint falls on any round, so `latest` goes with it."""
+        latest = {name: float(values[seed]) for name, values in self.latest.items()}
+        agent, tracker = self.agent.state_of(seed), self.tracker.state_of(seed)
+        return {"agent": agent, "tracker": tracker, "latest": latest}
 
     def load_states(self, states: list[dict[str, Any]]) -> None:
         self.agent.load_states([state["agent"] for state in states])
         self.tracker.load_states([state["tracker"] for state in states])
+        latest = [state["latest"] for state in states]
+        self.latest = {name: np.array([one[name] for one in latest]) for name in latest[0]}

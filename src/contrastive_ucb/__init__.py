@@ -1,0 +1,53 @@
+"""Contrastive UCB: contrastive self-supervised learning in online reinforcement learning."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contrastive_ucb.agents.config import AgentConfig
+    from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.agents.peers import PRESETS
+    from contrastive_ucb.envs import DeepSea, Lock, LowRankMDP, RiverSwim, TabularMDP
+    from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
+    from contrastive_ucb.training.learn import Result
+    from contrastive_ucb.training.save import load_agent as load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "PRESETS",
+    "AgentConfig",
+    "ContrastiveUCB",
+    "DeepSea",
+    "Lock",
+    "LowRankMDP",
+    "Result",
+    "RiverSwim",
+    "TabularMDP",
+    "load",
+    "optimal_value",
+    "suboptimality",
+]
+
+# Names are fetched when first used, so that `cucb --help` need not wait for torch.
+_HOMES = {
+    "agents.config": ("AgentConfig",),
+    "agents.contrastive_ucb": ("ContrastiveUCB",),
+    "agents.peers": ("PRESETS",),
+    "envs": ("DeepSea", "Lock", "LowRankMDP", "RiverSwim", "TabularMDP"),
+    "evaluation.exact": ("optimal_value", "suboptimality"),
+    "training.learn": ("Result",),
+    "training.save": ("load",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            module = import_module(f"contrastive_ucb.{home}")
+            return getattr(module, "load_agent" if name == "load" else name)
+    raise AttributeError(f"module 'contrastive_ucb' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,155 @@
+"""`cucb bench theory`: the costs that the documentation states, as ratios within one run."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+from contrastive_ucb.commands.options import emit, parse
+
+if TYPE_CHECKING:
+    from contrastive_ucb.training.loop import Session
+
+
+@dataclass(frozen=True)
+class Theory:
+    """Costs of the provable tier in the setting S=10, A=3, d=3, H=4 (and one large setting)."""
+
+    seed: int = 0
+    """The first seed."""
+    late: int = 100_000
+    """The round whose cost is compared with that of round 100; all rounds to it are played."""
+    rounds: int = 10_000
+    """Rounds of the timed run with ten seeds."""
+    large_rounds: int = 20
+    """Rounds of the large setting S=2000, A=10, H=10, d=10."""
+    json: bool = False
+    """Print the figures as one JSON object, the last line of stdout."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("late", 200), ("rounds", 100), ("large_rounds", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+
+
+def run(arguments: Sequence[str]) -> None:
+    if not arguments or arguments[0] != "theory":
+        if arguments and arguments[0] not in ("-h", "--help"):
+            raise ValueError(f"no bench is called {arguments[0]!r}; there is 'theory'")
+        print("usage: cucb bench theory [options]   (see 'cucb bench theory --help')")
+        return
+    options = parse(Theory, arguments[1:], "cucb bench theory", Theory())
+    figures: dict[str, Any] = {}
+    for part in (_late_rounds, _batched_seeds, _large):
+        print(f"measuring: {(part.__doc__ or '').splitlines()[0]}", file=sys.stderr)
+        figures |= part(options)
+    lines = [f"  {name:42} {value:.4g}" for name, value in figures.items()]
+    emit(figures, options.json, "\n".join(["bench theory", *lines]))
+
+
+def _late_rounds(options: Theory) -> dict[str, float]:
+    """A late round against round 100, in turns, and the memory of the process."""
+    early, late = _session([options.seed]), _session([options.seed])
+    _play(early, 100)
+    _play(late, 100)
+    before = _memory()
+    _play(late, options.late)
+    after = _memory()
+    at_100 = [early.state_of(0)]
+
+    def early_rounds() -> None:
+        early.load_states(at_100)  # always from round 100 again
+        _play(early, 150)
+
+    ratio, _ = _in_turns(early_rounds, lambda: _play(late, late.agent.n_rounds + 50))
+    return {"late_round_over_round_100": ratio, "late_memory_over_round_100": after / before}
+
+
+def _batched_seeds(options: Theory) -> dict[str, float]:
+    """Ten seeds at once against one seed, in turns, and a whole run of ten seeds."""
+    one = _session([options.seed])
+    ten = _session(list(range(options.seed, options.seed + 10)))
+    _play(one, 100)
+    _play(ten, 100)
+    ratio, _ = _in_turns(
+        lambda: _play(one, one.agent.n_rounds + 50), lambda: _play(ten, ten.agent.n_rounds + 50)
+    )
+    whole = _session(list(range(options.seed, options.seed + 10)))
+    began = time.perf_counter()
+    _play(whole, options.rounds)
+    seconds = time.perf_counter() - began
+    return {"ten_seeds_over_one": ratio, f"seconds_10_seeds_{options.rounds}_rounds": seconds}
+
+
+def _large(options: Theory) -> dict[str, float]:
+    """S=2000, A=10, H=10, d=10: peak memory and time a round, in processes of their own."""
+    figures = {}
+    for negatives in ("sampled", "exact"):
+        receive, send = multiprocessing.Pipe(duplex=False)
+        work = (send, negatives, options.seed, options.large_rounds)
+        process = multiprocessing.get_context("spawn").Process(target=_large_run, args=work)
+        process.start()
+        process.join()
+        if process.exitcode or not receive.poll():
+            raise ArithmeticError(f"the large run stopped with exit code {process.exitcode}")
+        peak, seconds = receive.recv()
+        figures[f"large_{negatives}_peak_gb"] = peak
+        figures[f"large_{negatives}_seconds_a_round"] = seconds
+    return figures
+
+
+def _large_run(send: Connection, negatives: str, seed: int, rounds: int) -> None:
+    from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.envs import LowRankMDP
+
+    env = LowRankMDP(n_states=2000, n_actions=10, rank=10, horizon=10, seed=seed)
+    agent = ContrastiveUCB(env, seed=seed, negatives=negatives)
+    began = time.perf_counter()
+    for _ in range(rounds):
+        agent.round()
+    seconds = (time.perf_counter() - began) / rounds
+    agent.session.tracker.follow(agent.roll_in)
+    assert agent.kernel is not None
+    agent.session.tracker.measure(agent.kernel, agent.values, agent.policies, error=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # kB to GB
+    send.send((peak, seconds))
+
+
+def _session(seeds: list[int]) -> Session:
+    """The F1 setting."""
+    from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.envs import LowRankMDP
+    from contrastive_ucb.training.loop import Session
+
+    envs = [LowRankMDP(n_states=10, n_actions=3, rank=3, horizon=4, seed=s) for s in seeds]
+    return Session(ContrastiveUCB(envs, seed=seeds))
+
+
+def _play(session: Session, until: int) -> None:
+    for _ in session.rounds(until):
+        pass
+
+
+def _in_turns(first: Any, second: Any, turns: int = 9) -> tuple[float, float]:
+    """The median time of `second` over that of `first`, measured in turns on a noisy machine."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(turns):
+        for work, kept in zip((first, second), times, strict=True):
+            began = time.perf_counter()
+            work()
+            kept.append(time.perf_counter() - began)
+    medians = [statistics.median(kept) for kept in times]
+    return medians[1] / medians[0], medians[0]
+
+
+def _memory() -> float:
+    """Resident memory of this process in bytes, now."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()

@@ -1,0 +1,89 @@
+"""`cucb demo`: Contrastive UCB next to its peers, in a few minutes, ending with a page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contrastive_ucb.commands.options import emit, parse
+
+if TYPE_CHECKING:
+    from contrastive_ucb.experiments.solve import Problem
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Regret and model error on a low-rank MDP, and a lock that only the bonus opens."""
+
+    seed: int = 0
+    """The first seed."""
+    seeds: int = 5
+    """How many seeds."""
+    rounds: int = 2000
+    """Rounds on the low-rank MDP."""
+    lock_rounds: int = 800
+    """Rounds on the lock."""
+    out: Path = Path("runs")
+    """Where run folders and the page go."""
+    json: bool = False
+    """Print the summary as one JSON object, the last line of stdout."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("rounds", 1), ("lock_rounds", 1), ("seeds", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+
+
+def run(arguments: Sequence[str]) -> None:
+    options = parse(Demo, arguments, "cucb demo", Demo())
+    from contrastive_ucb.experiments.solve import overall, solve
+    from contrastive_ucb.report.demo_page import write_demo_page
+
+    seeds = range(options.seed, options.seed + options.seeds)
+    results, commands = [], []
+    problems = problems_of(options)
+    for at, problem in enumerate(problems, 1):
+        print(f"[{at}/{len(problems)}] {problem.algo} on {problem.env}", file=sys.stderr)
+        summary = overall(solve(problem, seeds, options.out))
+        results.append({name: value for name, value in summary.items() if name != "runs"})
+        commands.append(_command(problem, options))
+    page = write_demo_page(options.out, options.out / "demo" / "index.html", commands)
+    summary = {"page": str(page.resolve()), "results": results}
+    emit(summary, options.json, f"\nThe page with the figures: {page.resolve()}")
+
+
+def problems_of(options: Demo) -> list[Problem]:
+    """What the demo runs: six algorithms on the low-rank MDP, four on the lock."""
+    from contrastive_ucb.experiments.solve import Problem
+
+    lowrank = {"n_states": 10, "n_actions": 3, "rank": 3, "horizon": 4, "reward": "sparse"}
+    lock = {"n_dead": 20, "n_actions": 5, "horizon": 6}
+    optimists = ("contrastive-ucb", "rep-ucb", "lsvi-ucb", "ucbvi")
+    small = [
+        Problem("lowrank", lowrank, algo, {"alpha": 0.3}, options.rounds, suite="demo")
+        for algo in optimists
+    ] + [
+        Problem("lowrank", lowrank, algo, {}, options.rounds, suite="demo")
+        for algo in ("no-bonus", "uniform")
+    ]
+    locks = [
+        Problem("lock", lock, algo, {"negatives": "exact"}, options.lock_rounds, suite="demo")
+        for algo in ("contrastive-ucb", "no-bonus", "epsilon-greedy", "uniform")
+    ]
+    return small + locks
+
+
+def _command(problem: Problem, options: Demo) -> str:
+    """The same run as a command of its own."""
+    settings = {**problem.env_settings, **problem.agent_settings}
+    settings["reward-kind"] = settings.pop("reward", None)
+    words = [
+        f"--{name.replace('_', '-')} {value}"
+        for name, value in settings.items()
+        if value is not None
+    ]
+    run = f"--rounds {problem.rounds} --seed {options.seed} --seeds {options.seeds}"
+    return f"cucb solve {problem.env} --algo {problem.algo} {' '.join(words)} {run}"

@@ -1,0 +1,51 @@
+"""Reading options into frozen dataclasses with tyro, with errors of one line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import tyro
+
+from contrastive_ucb.errors import UserError
+
+T = TypeVar("T")
+
+
+def parse(kind: type[T], arguments: Sequence[str], prog: str, default: T) -> T:
+    """The options as a `kind`; unknown or wrong ones raise an error, --help prints and exits."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(
+                kind,
+                args=list(arguments),
+                prog=prog,
+                default=default,
+                config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
+            )
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise UserError(f"{_one_line(said.getvalue())} (see '{prog} --help')") from None
+
+
+def emit(summary: dict[str, Any], as_json: bool, text: str) -> None:
+    """The result: text for people, and with --json one object as the last line of stdout."""
+    if text:
+        print(text)
+    if as_json:
+        print(json.dumps(summary, allow_nan=False))
+    sys.stdout.flush()
+
+
+def _one_line(boxed: str) -> str:
+    """What tyro says, without the frame around it and the help it repeats."""
+    _title, _, body = boxed.partition("\n")
+    said = re.split("Argument helptext|For full helptext", re.sub(r"[╭╮╰╯─│]", " ", body))[0]
+    return " ".join(said.split()).rstrip(".")

@@ -1,0 +1,192 @@
+"""One algorithm on one finite MDP for some seeds, with run folders: what `cucb solve` does.
+
+All seeds that stand at the same round are played together. A seed leaves the same bytes behind
+whether it ran alone, in a batch, or was killed and resumed on the way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.peers import preset
+from contrastive_ucb.experiments.environments import identity_of, make_env
+from contrastive_ucb.experiments.spec import RunSpec
+from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.training.checkpoint import (
+    latest_checkpoint,
+    load_checkpoint,
+    prune_checkpoints,
+    save_checkpoint,
+)
+from contrastive_ucb.training.events import (
+    Event,
+    JsonlListener,
+    Listener,
+    ProgressListener,
+    TensorBoardListener,
+)
+from contrastive_ucb.training.learn import progress_event
+from contrastive_ucb.training.loop import Round, Session
+
+KEPT = 2  # checkpoints a run keeps: should the newest be damaged, the one before is there
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is solved and how; everything but the seed that determines the result."""
+
+    env: str
+    env_settings: Mapping[str, Any] = field(default_factory=dict)
+    algo: str = "contrastive-ucb"
+    agent_settings: Mapping[str, Any] = field(default_factory=dict)
+    rounds: int = 1000
+    env_seed: int | None = None  # None: each seed has an MDP of its own
+    suite: str = "solve"
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
+
+    def spec(self, seed: int) -> RunSpec:
+        config = {
+            "env": identity_of(self.env, self.env_settings),
+            "env_seed": self.env_seed,
+            "agent": asdict(preset(self.algo, **self.agent_settings)),
+            "rounds": self.rounds,
+        }
+        return RunSpec(self.suite, self.algo, self.env, seed, config)
+
+    def agent(self, seeds: Sequence[int]) -> ContrastiveUCB:
+        own = [seed if self.env_seed is None else self.env_seed for seed in seeds]
+        envs = [make_env(self.env, self.env_settings, seed) for seed in own]
+        return ContrastiveUCB(envs, seed=list(seeds), algo=self.algo, **self.agent_settings)
+
+
+def solve(
+    problem: Problem,
+    seeds: Sequence[int],
+    root: Path,
+    *,
+    progress: bool = True,
+    checkpoint_seconds: float = 30.0,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[dict[str, Any]]:
+    """Run all seeds that are not finished, and return the summaries of all of them, in order."""
+    folders = {seed: RunFolder(problem.spec(seed), root) for seed in seeds}
+    waiting = [seed for seed in seeds if not folders[seed].finished]
+    if done := len(seeds) - len(waiting):
+        say(f"{done} of {len(seeds)} runs are finished already; their results are shown")
+    with ExitStack() as opened:
+        standing: dict[int, list[int]] = {}  # round -> seeds whose newest checkpoint is of it
+        for seed in waiting:
+            opened.enter_context(folders[seed])
+            standing.setdefault(_round_of(folders[seed]), []).append(seed)
+        for start, group in sorted(standing.items()):
+            if start:
+                say(f"{len(group)} runs go on from round {start}")
+            batch = [folders[seed] for seed in group]
+            _Batch(problem, group, batch, checkpoint_seconds).run(start, progress)
+    return [{**folders[seed].summary(), "run_dir": str(folders[seed].path)} for seed in seeds]
+
+
+class _Batch:
+    """Seeds that are played together, each with its own folder, events and checkpoints."""
+
+    def __init__(self, problem: Problem, seeds: list[int], folders: list[RunFolder], every: float):
+        self.problem, self.folders, self.every = problem, folders, every
+        self.session = Session(problem.agent(seeds))
+        self.metrics = [JsonlListener(folder.metrics) for folder in folders]
+        self.seconds = 0.0  # of work, over all invocations
+
+    def run(self, start: int, progress: bool) -> None:
+        self._resume(start)
+        boards = [TensorBoardListener(folder.tensorboard, start + 1) for folder in self.folders]
+        bar = _bar(self.problem, start) if progress else None
+        began = saved = time.monotonic()
+        before = self.seconds
+        with ExitStack() as closing:
+            listeners: list[Listener] = [*self.metrics, *boards]
+            for listener in listeners + ([bar] if bar else []):
+                closing.callback(listener.close)
+            for played in self.session.rounds(self.problem.rounds):
+                if played.on_grid:
+                    self._write(played, boards)
+                if bar is not None:
+                    bar.on_event(progress_event(played.number, played.figures))
+                now = time.monotonic()
+                if now - saved >= self.every or played.number == self.problem.rounds:
+                    self.seconds = before + now - began
+                    self._save(played.number)
+                    saved = now
+        for at, folder in enumerate(self.folders):
+            seconds = round(self.seconds / len(self.folders), 3)
+            folder.finish({**self.session.summary(at), "seconds": seconds})
+
+    def _resume(self, start: int) -> None:
+        """Load the checkpoints of round `start`; events written after them are forgotten."""
+        if not start:
+            for listener in self.metrics:
+                listener.load_state_dict(JsonlListener.START)
+            return
+        states = [load_checkpoint(folder.checkpoints / f"step_{start}") for folder in self.folders]
+        self.session.load_states([state["session"] for state in states])
+        self.seconds = sum(state["seconds"] for state in states)
+        for listener, state in zip(self.metrics, states, strict=True):
+            listener.load_state_dict(state["metrics"])
+
+    def _write(self, played: Round, boards: list[TensorBoardListener]) -> None:
+        for at, (metrics, board) in enumerate(zip(self.metrics, boards, strict=True)):
+            values = {name: float(column[at]) for name, column in played.figures.items()}
+            event = Event(played.number, values)
+            metrics.on_event(event)
+            board.on_event(event)
+
+    def _save(self, number: int) -> None:
+        for at, (folder, metrics) in enumerate(zip(self.folders, self.metrics, strict=True)):
+            state = {
+                "session": self.session.state_of(at),
+                "metrics": metrics.state_dict(),
+                "seconds": self.seconds / len(self.folders),
+            }
+            save_checkpoint(folder.checkpoints, number, state)
+            prune_checkpoints(folder.checkpoints, KEPT)
+
+
+def _round_of(folder: RunFolder) -> int:
+    """The round of the newest checkpoint, 0 where there is none."""
+    newest = latest_checkpoint(folder.checkpoints)
+    return 0 if newest is None else int(newest.name.removeprefix("step_"))
+
+
+def _bar(problem: Problem, start: int) -> ProgressListener:
+    return ProgressListener(problem.rounds, f"{problem.algo} on {problem.env}", start=start)
+
+
+def overall(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One summary for several seeds: means of the numbers, and how many solved it."""
+    first = summaries[0]
+    if len(summaries) == 1:
+        return dict(first)
+    total: dict[str, Any] = {}
+    for name, value in first.items():
+        column = [summary[name] for summary in summaries]
+        if name == "solved_at":
+            solved = [at for at in column if at is not None]
+            total["solved_at"] = sum(solved) / len(solved) if solved else None
+            total["solved"] = len(solved)
+        elif isinstance(value, (int, float)) and name != "seed":
+            total[name] = value if len(set(column)) == 1 else sum(column) / len(column)
+        elif name == "run_dir":
+            total[name] = str(Path(value).parent)
+        elif len(set(column)) == 1:
+            total[name] = value
+    total["seed"] = first["seed"]
+    total["seeds"] = [summary["seed"] for summary in summaries]
+    total["seconds"] = sum(summary["seconds"] for summary in summaries)
+    return {**total, "runs": [dict(summary) for summary in summaries]}

@@ -1,0 +1,1 @@
+"""From run folders to a page: read, tables, figures, one self-contained HTML file."""

@@ -1,0 +1,118 @@
+"""One self-contained HTML page: no script, no network, light and dark, readable on a phone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from contrastive_ucb.report.tables import Table
+
+# The policy is a second lock on the door: a browser would refuse to load anything from elsewhere.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+CSS = """
+:root { color-scheme: light dark; --ink: #1d1d1f; --soft: #5c5c63; --paper: #fdfdfc;
+  --card: #ffffff; --line: #dcdcdf; --accent: #b34d00; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8e8ea; --soft: #a5a5ad; --paper: #17181b; --card: #202226;
+    --line: #3a3c42; --accent: #ff9a57; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 1rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+main, footer { max-width: 46rem; margin: 0 auto; padding: 0 1rem; overflow-wrap: break-word; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 2rem 0 1rem; }
+h2 { font-size: 1.25rem; line-height: 1.3; margin: 2.5rem 0 .75rem; color: var(--accent); }
+p, ul { margin: .75rem 0; }
+ul { padding-left: 1.25rem; }
+figure { margin: 1.5rem 0; }
+.drawing { background: #ffffff; border: 1px solid var(--line); border-radius: .5rem;
+  padding: .75rem; }
+.drawing svg { display: block; width: 100%; max-width: 38rem; height: auto; margin: 0 auto; }
+figcaption { color: var(--soft); font-size: .9rem; line-height: 1.45; margin-top: .5rem; }
+.scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: .5rem;
+  background: var(--card); }
+table { border-collapse: collapse; font-size: .85rem; line-height: 1.35; width: 100%;
+  font-variant-numeric: tabular-nums; }
+th, td { padding: .5rem .75rem; text-align: right; border-bottom: 1px solid var(--line); }
+td, th[scope="row"] { white-space: nowrap; }
+tr > :first-child { text-align: left; }
+thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
+tbody tr:last-child > * { border-bottom: 0; }
+pre { overflow-x: auto; background: var(--card); border: 1px solid var(--line);
+  border-radius: .5rem; padding: .75rem 1rem; font-size: .85rem; line-height: 1.5; }
+footer { color: var(--soft); font-size: .85rem; border-top: 1px solid var(--line);
+  margin-top: 3rem; padding-top: 1rem; padding-bottom: 2rem; }
+"""
+
+
+@dataclass(frozen=True)
+class Illustration:
+    """A drawing with what it shows in words, once below it and once for those who cannot see it."""
+
+    svg: str  # an <svg> element of to_svg, put into the page as it is
+    caption: str
+    alt: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what follows it, in this order; all of it is plain text but the drawings."""
+
+    heading: str
+    paragraphs: tuple[str, ...] = ()
+    figures: tuple[Illustration, ...] = ()
+    table: Table | None = None
+    table_caption: str = ""
+    notes: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+def page(title: str, sections: list[Section], footer: str) -> str:
+    """The page as text."""
+    body = "".join(_section(section) for section in sections)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
+        f"<main>\n<h1>{escape(title)}</h1>\n{body}</main>\n"
+        f"<footer>{escape(footer)}</footer>\n</body>\n</html>\n"
+    )
+
+
+def _section(section: Section) -> str:
+    parts = [f"<h2>{escape(section.heading)}</h2>\n"]
+    parts += [f"<p>{escape(text)}</p>\n" for text in section.paragraphs]
+    parts += [_figure(figure) for figure in section.figures]
+    if section.table is not None:
+        parts.append(_table(section.table, section.table_caption))
+    if section.notes:
+        items = "".join(f"<li>{escape(note)}</li>\n" for note in section.notes)
+        parts.append(f"<ul>\n{items}</ul>\n")
+    if section.commands:
+        lines = escape("\n".join(section.commands))
+        parts.append(f'<pre tabindex="0"><code>{lines}</code></pre>\n')
+    return f"<section>\n{''.join(parts)}</section>\n"
+
+
+def _figure(figure: Illustration) -> str:
+    return (
+        f'<figure>\n<div class="drawing" role="img" aria-label="{escape(figure.alt)}">\n'
+        f"{figure.svg}</div>\n<figcaption>{escape(figure.caption)}</figcaption>\n</figure>\n"
+    )
+
+
+def _table(table: Table, caption: str) -> str:
+    """A table in a box of its own, which a narrow screen scrolls sideways."""
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.header)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        + "</tr>\n"
+        for first, *rest in table.rows
+    )
+    return (
+        f'<figure>\n<div class="scroll" tabindex="0">\n<table>\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
+        f"<figcaption>{escape(caption)}</figcaption>\n</figure>\n"
+    )

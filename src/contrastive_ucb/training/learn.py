@@ -1,0 +1,90 @@
+"""`agent.learn(rounds=...)`: the loop with a progress bar, and the result a person looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.training.events import Event, ProgressListener
+from contrastive_ucb.training.loop import Session
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Result:
+    """The figures of a run on a grid of rounds: every round to 100, then 100 a decade.
+
+    rounds   (n,)
+    figures  name -> (n,) for one seed, (n, B) for several; sums and averages are over all rounds
+    summary  one dictionary a seed
+    """
+
+    rounds: IntArray
+    figures: dict[str, Array]
+    summary: list[dict[str, Any]]
+
+    @property
+    def gap(self) -> Array:
+        """V* - V^pi of the greedy policy at these rounds."""
+        return self.figures["gap"]
+
+    @property
+    def regret(self) -> Array:
+        """The sum of the gaps up to these rounds."""
+        return self.figures["regret"]
+
+    @property
+    def average_regret(self) -> Array:
+        return self.figures["average_regret"]
+
+    @property
+    def zeta(self) -> Array:
+        """The model error at these rounds: the largest over h, under the true rho~."""
+        return self.figures["zeta"]
+
+    def plot(self) -> Figure:
+        """Average regret and model error over rounds, as a matplotlib figure."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(9, 3.5), layout="constrained")
+        panels = figure.subplots(1, 2)
+        for axes, name in zip(panels, ("average_regret", "zeta"), strict=True):
+            axes.loglog(self.rounds, np.maximum(self.figures[name], 1e-12))
+            axes.set(xlabel="round", title=name.replace("_", " "))
+        return figure
+
+
+def learn(session: Session, rounds: int, progress: bool = True) -> Result:
+    """Play `rounds` more rounds and keep the figures of those on the grid."""
+    if rounds < 1:
+        raise ValueError(f"rounds must be at least 1, got {rounds}")
+    agent = session.agent
+    until = agent.n_rounds + rounds
+    bar = ProgressListener(until, agent.algo, start=agent.n_rounds) if progress else None
+    numbers, kept = [], []
+    try:
+        for played in session.rounds(until):
+            if played.on_grid:
+                numbers.append(played.number)
+                kept.append(played.figures)
+            if bar is not None:
+                bar.on_event(progress_event(played.number, played.figures))
+    finally:
+        if bar is not None:
+            bar.close()
+    alone = len(agent.seeds) == 1
+    stacked = {name: np.stack([row[name] for row in kept]) for name in kept[-1]}
+    figures = {name: table[:, 0] if alone else table for name, table in stacked.items()}
+    summary = [session.summary(seed) for seed in range(len(agent.seeds))]
+    return Result(np.array(numbers), figures, summary)
+
+
+def progress_event(number: int, figures: dict[str, Array]) -> Event:
+    """What a progress bar shows of a round: means over seeds."""
+    shown = ("gap", "average_regret", "zeta")
+    return Event(number, {name: float(figures[name].mean()) for name in shown if name in figures})
