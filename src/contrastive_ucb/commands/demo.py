@@ -50,7 +50,9 @@ def run(arguments: Sequence[str]) -> None:
         summary = overall(solve(problem, seeds, options.out))
         results.append({name: value for name, value in summary.items() if name != "runs"})
         commands.append(_command(problem, options))
-    page = write_demo_page(options.out, options.out / "demo" / "index.html", commands)
+    # The page shows the runs of this command only, whatever else is in the folder.
+    folders = {p.spec(options.seed).folder(options.out).parent for p in problems}
+    page = write_demo_page(options.out, options.out / "demo" / "index.html", commands, folders)
     summary = {"page": str(page.resolve()), "results": results}
     emit(summary, options.json, f"\nThe page with the figures: {page.resolve()}")
 

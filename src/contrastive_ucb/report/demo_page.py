@@ -40,11 +40,11 @@ INTRO = (
 )
 
 PEERS = {
-    "contrastive-ucb": "Algorithm 1 of the paper, the subject of this page.",
-    "rep-ucb": "the same with features learnt by maximum likelihood.",
-    "lsvi-ucb": "is given the true φ, which the others have to learn.",
-    "ucbvi": "no features: it counts visits, and its bonus shrinks with them.",
-    "no-bonus": "the same learnt model as contrastive-ucb, without the bonus.",
+    "contrastive-ucb": "Algorithm 1 of the paper, which this page is about.",
+    "rep-ucb": "like contrastive-ucb, with features learnt by maximum likelihood.",
+    "lsvi-ucb": "is given the true φ, which contrastive-ucb has to learn.",
+    "ucbvi": "uses no features: it counts transitions, and its bonus shrinks with the visits.",
+    "no-bonus": "learns a model as contrastive-ucb does and trusts it: there is no bonus.",
     "epsilon-greedy": "like no-bonus, with one action in ten at random while it gathers data.",
     "uniform": "gathers data with random actions only, and plans without a bonus.",
 }
@@ -111,8 +111,8 @@ def _of_task(groups: list[Group], prefix: str, root: Path) -> list[Group]:
 def _sections(
     lowrank: list[Group], lock: list[Group], svgs: dict[str, str], commands: list[str]
 ) -> list[Section]:
-    agents = dict.fromkeys(group.agent for group in [*lowrank, *lock])
-    who = tuple(f"{agent}: {PEERS[agent]}" for agent in agents if agent in PEERS)
+    present = {group.agent for group in [*lowrank, *lock]}
+    who = tuple(f"{agent}: {text}" for agent, text in PEERS.items() if agent in present)
     return [
         Section("What this is", INTRO),
         Section("Who takes part", notes=who),
@@ -145,7 +145,7 @@ def _lowrank_section(groups: list[Group], svgs: dict[str, str]) -> Section:
         "A low-rank MDP: learning the model, and what it costs",
         figures=(regret, error),
         table=summary_table(groups),
-        table_caption=_table_caption("Table 1. The low-rank MDP", groups),
+        table_caption=_table_caption("Table 1. The low-rank MDP: means over seeds.", groups),
     )
 
 
@@ -166,13 +166,17 @@ def _lock_section(groups: list[Group], svgs: dict[str, str]) -> Section:
         ),
         (figure,),
         summary_table(groups),
-        _table_caption("Table 2. The lock", groups),
+        _table_caption(
+            "Table 2. The lock: means over seeds; the median round is that of the seeds that opened"
+            " it.",
+            groups,
+        ),
     )
 
 
 def _table_caption(title: str, groups: list[Group]) -> str:
     text = (
-        f"{title}: means over seeds. A round counts as optimistic when the agent's own estimate of"
+        f"{title} A round counts as optimistic when the agent's own estimate of"
         " its value is at least V* less the slack that the theorem allows for the model error."
     )
     unfinished = [run for group in groups for run in group.runs if not run.finished]

@@ -12,8 +12,9 @@ from matplotlib.ticker import PercentFormatter
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.report.interval import mean_interval
-from contrastive_ucb.report.read import FIRST_AGENT, Group, agent_order
+from contrastive_ucb.report.read import Group, agent_order
 from contrastive_ucb.report.style import (
+    FIRST_AGENT,
     GREY,
     EndLabel,
     colour,
@@ -81,7 +82,7 @@ def curves(groups: list[Group], name: str, *, title: str, ylabel: str, log: bool
 def lock_figure(groups: list[Group]) -> Figure:
     """The value of each policy as a part of V*, above the seeds that opened the lock."""
     groups = _ordered(groups)
-    upper, lower = 2.7, 0.8 + ROW * len(groups)
+    upper, lower = 2.7, 0.3 + ROW * len(groups)
     with house_style():
         figure = new_figure(upper + lower)
         above, below = figure.subplots(2, 1, height_ratios=[upper, lower])

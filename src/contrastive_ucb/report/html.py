@@ -19,19 +19,21 @@ CSS = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 1rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-main, footer { max-width: 46rem; margin: 0 auto; padding: 0 1rem; overflow-wrap: break-word; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: 2rem 0 1rem; }
-h2 { font-size: 1.25rem; line-height: 1.3; margin: 2.5rem 0 .75rem; color: var(--accent); }
-p, ul { margin: .75rem 0; }
+main, footer { max-width: 66rem; margin: 0 auto; padding: 0 1rem; overflow-wrap: break-word; }
+h1, h2, p, ul, pre, figure, figcaption, footer > * { max-width: 46rem; margin-inline: auto; }
+figure.wide { max-width: none; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin-block: 2rem 1rem; }
+h2 { font-size: 1.25rem; line-height: 1.3; margin-block: 2.5rem .75rem; color: var(--accent); }
+p, ul { margin-block: .75rem; }
 ul { padding-left: 1.25rem; }
-figure { margin: 1.5rem 0; }
+figure { margin-block: 1.5rem; }
 .drawing { background: #ffffff; border: 1px solid var(--line); border-radius: .5rem;
-  padding: .75rem; }
-.drawing svg { display: block; width: 100%; max-width: 38rem; height: auto; margin: 0 auto; }
+  padding: .5rem; }
+.drawing svg { display: block; width: 100%; max-width: 35rem; height: auto; margin: 0 auto; }
 figcaption { color: var(--soft); font-size: .9rem; line-height: 1.45; margin-top: .5rem; }
-.scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: .5rem;
-  background: var(--card); }
-table { border-collapse: collapse; font-size: .85rem; line-height: 1.35; width: 100%;
+.scroll { overflow-x: auto; width: fit-content; max-width: 100%; margin: 0 auto;
+  border: 1px solid var(--line); border-radius: .5rem; background: var(--card); }
+table { border-collapse: collapse; font-size: .85rem; line-height: 1.35;
   font-variant-numeric: tabular-nums; }
 th, td { padding: .5rem .75rem; text-align: right; border-bottom: 1px solid var(--line); }
 td, th[scope="row"] { white-space: nowrap; }
@@ -76,7 +78,7 @@ def page(title: str, sections: list[Section], footer: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
         f"<main>\n<h1>{escape(title)}</h1>\n{body}</main>\n"
-        f"<footer>{escape(footer)}</footer>\n</body>\n</html>\n"
+        f"<footer><p>{escape(footer)}</p></footer>\n</body>\n</html>\n"
     )
 
 
@@ -112,7 +114,7 @@ def _table(table: Table, caption: str) -> str:
         for first, *rest in table.rows
     )
     return (
-        f'<figure>\n<div class="scroll" tabindex="0">\n<table>\n<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
+        '<figure class="wide">\n<div class="scroll" tabindex="0">\n<table>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
         f"<figcaption>{escape(caption)}</figcaption>\n</figure>\n"
     )

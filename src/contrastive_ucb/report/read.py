@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from contrastive_ucb.agents.peers import PRESETS
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import RunFolder
 
-FIRST_AGENT = "contrastive-ucb"  # the one the package is about leads every list
 FIELDS = ("suite", "agent", "task", "seed", "config")
 
 
@@ -93,7 +93,7 @@ class Group:
 
 
 def read_groups(root: Path, suite: str = "*") -> list[Group]:
-    """All groups under `root`, by task, then agent (contrastive-ucb first), then folder."""
+    """All groups under `root`, by task, then agent (see `agent_order`), then folder."""
     if not root.is_dir():
         raise UserError(f"there is no run folder {root}; pass the folder given to --out")
     groups = []
@@ -106,9 +106,10 @@ def read_groups(root: Path, suite: str = "*") -> list[Group]:
     return sorted(groups, key=lambda group: (group.task, *agent_order(group.agent), group.folder))
 
 
-def agent_order(agent: str) -> tuple[bool, str]:
-    """Sorts agents by name, the package's own first."""
-    return agent != FIRST_AGENT, agent
+def agent_order(agent: str) -> tuple[int, str]:
+    """Sorts agents as the package lists them, contrastive-ucb first; others follow by name."""
+    known = list(PRESETS)
+    return known.index(agent) if agent in known else len(known), agent
 
 
 def missing_seeds(group: Group, peers: list[Group]) -> list[int]:

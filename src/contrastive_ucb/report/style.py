@@ -20,9 +20,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from contrastive_ucb.training.files import draft_of, sync_to_disk
 
-WIDTH = 4.8  # inches, so that a label of 10 points keeps 11 pixels on a phone of 400
+WIDTH = 4.3  # inches, so that a label of 9 points keeps 10 pixels on a phone of 400
 LINE_HEIGHT = 0.155  # inches between two labels
 MANY_DECADES = 100  # a log axis up to this ratio also has ticks at 2 and 5
+FIRST_AGENT = "contrastive-ucb"  # the one the package is about stands out
 GREY = "#666666"
 INK = "#222222"
 
@@ -91,7 +92,7 @@ def colour(agent: str) -> str:
 
 def line_style(agent: str) -> dict[str, Any]:
     """How the mean of an agent is drawn; dashes say the same as colours, for print in grey."""
-    first = agent == "contrastive-ucb"
+    first = agent == FIRST_AGENT
     style: dict[str, Any] = {
         "color": colour(agent),
         "linewidth": 2.2 if first else 1.4,

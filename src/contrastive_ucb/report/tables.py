@@ -42,8 +42,9 @@ class Table:
 def summary_table(groups: list[Group]) -> Table:
     """What each group's runs came to: means over the finished seeds."""
     names = [text for _, text in COLUMNS]
+    solved = ("solved", "median round") if _can_be_solved(groups) else ()
     return Table(
-        header=("agent", "seeds", *names, "solved", "seconds"),
+        header=("agent", "seeds", *names, *solved, "seconds"),
         rows=tuple(_row(group, groups) for group in groups),
     )
 
@@ -58,7 +59,7 @@ def _row(group: Group, groups: list[Group]) -> tuple[str, ...]:
         group.agent,
         _seeds(group, groups),
         *(_number(name, _mean(group, name)) for name, _ in COLUMNS),
-        _solved(group),
+        *(_solved(group) if _can_be_solved(groups) else ()),
         _number("seconds", _mean(group, "seconds")),
     )
 
@@ -72,12 +73,16 @@ def _seeds(group: Group, groups: list[Group]) -> str:
     return f"{n_finished} of {n_finished + len(missing)} (missing: {listed})"
 
 
-def _solved(group: Group) -> str:
-    if not any("solved_at" in (run.summary or {}) for run in group.runs):
-        return NOTHING  # the task has no notion of being solved
+def _can_be_solved(groups: list[Group]) -> bool:
+    """Some tasks have no notion of being solved; their summaries say nothing about it."""
+    return any("solved_at" in (run.summary or {}) for group in groups for run in group.runs)
+
+
+def _solved(group: Group) -> tuple[str, str]:
+    """How many seeds solved the task, and the median round in which these did."""
     rounds = _solved_rounds(group)
-    text = f"{len(rounds)} of {len(group.finished)}"
-    return f"{text}, median round {median(rounds):g}" if rounds else text
+    count = f"{len(rounds)} of {len(group.finished)}"
+    return count, f"{median(rounds):,.10g}" if rounds else NOTHING
 
 
 def _solved_rounds(group: Group) -> list[float]:

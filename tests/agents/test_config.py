@@ -1,0 +1,145 @@
+"""Every bad input of the agent is an error that names the value and the way out."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contrastive_ucb.agents.config import AgentConfig
+from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.parts import resolve
+from contrastive_ucb.agents.peers import PRESETS, preset
+from contrastive_ucb.envs import DeepSea, LowRankMDP, TabularMDP
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rank": 0}, "rank must be at least 1 and finite, got 0"),
+        ({"rank": -3}, "rank must be at least 1"),
+        ({"class_size": 0}, "class_size must be at least 1"),
+        ({"sweeps": 0}, "sweeps must be at least 1"),
+        ({"alpha": -0.1}, "alpha must be at least 0"),
+        ({"alpha": NAN}, "alpha must be at least 0 and finite, got nan"),
+        ({"alpha": INF}, "alpha must be at least 0 and finite, got inf"),
+        ({"reward_alpha": -1.0}, "reward_alpha must be at least 0"),
+        ({"tilt": -1.0}, "tilt must be at least 0"),
+        ({"epsilon": -0.1}, "epsilon must be at least 0"),
+        ({"epsilon": 1.1}, "epsilon must be at most 1, got 1.1"),
+        ({"failure": 0.0}, "failure must be positive"),
+        ({"failure": 1.5}, "failure must be at most 1"),
+        ({"ridge": 0.0}, "ridge must be positive, got 0.0"),
+        ({"ridge": NAN}, "ridge must be positive, got nan"),
+        ({"constant": -1.0}, "constant must be positive"),
+        ({"pseudo": 0.0}, "pseudo must be positive"),
+        ({"negatives": "all"}, "negatives must be one of sampled, exact, got 'all'"),
+        ({"schedule": "fast"}, "schedule must be one of practical, theory"),
+        ({"covariance": "mean"}, "covariance must be one of sum, averaged"),
+        ({"clip": "yes"}, "clip must be one of auto, on, off"),
+        ({"reward": "no"}, "reward must be one of auto, known, learnt"),
+        ({"features": "deep"}, "features must be one of contrastive, likelihood, true, table"),
+        ({"function_class": "all"}, "function_class must be one of counts, finite"),
+        (
+            {"function_class": "finite", "features": "likelihood"},
+            "'finite' goes with contrastive features, not 'likelihood'",
+        ),
+    ],
+)
+def test_bad_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AgentConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("clip", "schedule", "clips"),
+    [
+        ("auto", "practical", True),
+        ("auto", "theory", False),
+        ("on", "theory", True),
+        ("off", "practical", False),
+    ],
+)
+def test_clip(clip: Any, schedule: Any, clips: bool) -> None:
+    assert AgentConfig(clip=clip, schedule=schedule).clips == clips
+    agent = ContrastiveUCB(LowRankMDP(4, 2, 2, 3), clip=clip, schedule=schedule, alpha=50.0)
+    agent.round()
+    ceiling = np.array([3.0, 2.0, 1.0])
+    assert (agent.values[0].max(-1) <= ceiling).all() == clips
+
+
+def test_unknown_algorithm_with_and_without_a_suggestion() -> None:
+    with pytest.raises(ValueError, match="'contrastive-ucp'; did you mean 'contrastive-ucb'"):
+        preset("contrastive-ucp")
+    with pytest.raises(ValueError, match="choose from contrastive-ucb, rep-ucb"):
+        preset("zzz")
+
+
+def test_unknown_setting_with_and_without_a_suggestion() -> None:
+    with pytest.raises(
+        ValueError, match="no setting is called 'negative'; did you mean 'negatives'"
+    ):
+        ContrastiveUCB(LowRankMDP(), negative="exact")
+    with pytest.raises(ValueError, match="no setting is called 'zzz'; there are alpha"):
+        preset("uniform", zzz=1)
+
+
+def test_presets_are_differences() -> None:
+    assert PRESETS["contrastive-ucb"] == AgentConfig()
+    assert preset("uniform").epsilon == 1
+    assert preset("no-bonus").alpha == 0
+    assert preset("no-bonus", alpha=None).alpha == 0  # None keeps the preset's value
+    assert preset("rep-ucb", rank=4) == AgentConfig(features="likelihood", rank=4)
+
+
+@pytest.mark.parametrize(
+    ("negatives", "message"),
+    [
+        ([0.5, 0.5, 0.0, 0.0], "P.- gives state 2 the probability 0; .* mix in a little"),
+        ([0.6, 0.6, 0.1, -0.3], "P.- gives state 3 the probability -0.3"),
+        ([0.25] * 3, r"P.- has shape \(3,\); it must be \(4,\)"),
+        ([[0.25] * 4], r"P.- has shape \(1, 4\)"),
+        ([0.5] * 4, "P.- sums to 2; it must be a distribution"),
+        ([0.25, 0.25, 0.25, NAN], "P.- sums to nan"),
+    ],
+)
+def test_bad_negatives(negatives: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ContrastiveUCB(LowRankMDP(4, 2, 2, 3), negative_distribution=np.array(negatives))
+
+
+def test_given_and_tilted_negatives() -> None:
+    mine = np.array([0.1, 0.2, 0.3, 0.4])
+    env = LowRankMDP(4, 2, 2, 3)
+    np.testing.assert_allclose(ContrastiveUCB(env, negative_distribution=mine).negatives, mine)
+    np.testing.assert_array_equal(ContrastiveUCB(env).negatives, np.full(4, 0.25))
+    tilted = ContrastiveUCB(env, tilt=2.0).negatives
+    np.testing.assert_allclose(tilted[1:] / tilted[:-1], np.exp(-0.5))
+    assert tilted.sum() == pytest.approx(1)
+
+
+def unranked() -> TabularMDP:
+    env = LowRankMDP(4, 2, 2, 3)
+    return TabularMDP(env.transitions, env.rewards)
+
+
+@pytest.mark.parametrize("algo", ["contrastive-ucb", "rep-ucb", "no-bonus"])
+def test_a_missing_rank_is_asked_for_with_the_measured_one(algo: str) -> None:
+    with pytest.raises(ValueError, match=r"does not say its rank; pass one .* has rank 2"):
+        ContrastiveUCB(unranked(), algo=algo)
+
+
+def test_peers_without_learnt_features_need_no_rank() -> None:
+    for algo in ("ucbvi", "lsvi-ucb"):
+        ContrastiveUCB(unranked(), algo=algo).round()
+
+
+def test_resolve_fills_in_what_the_mdp_suggests() -> None:
+    sea = DeepSea(5)
+    resolved = resolve(AgentConfig(), sea)
+    assert (resolved.rank, resolved.alpha, resolved.reward) == (5, sea.suggested_alpha, "learnt")
+    mine = resolve(AgentConfig(rank=2, alpha=0.7, reward="known"), sea)
+    assert (mine.rank, mine.alpha, mine.reward) == (2, 0.7, "known")
+    with_factors = resolve(AgentConfig(function_class="finite", rank=9), LowRankMDP(4, 2, 2, 3))
+    assert with_factors.rank == 2  # the class holds the true factors

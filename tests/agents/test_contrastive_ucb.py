@@ -1,0 +1,269 @@
+"""Algorithm 1 against a twin made of loops; batches, checkpoints, inputs; a short run."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.peers import PRESETS
+from contrastive_ucb.arrays import Array
+from contrastive_ucb.data import counts as counts_module
+from contrastive_ucb.data.collect import collect, n_uniforms, steps_per_round
+from contrastive_ucb.envs import Lock, LowRankMDP, TabularMDP
+from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.evaluation.exact import suboptimality
+from contrastive_ucb.training.checkpoint import load_checkpoint, save_checkpoint
+from contrastive_ucb.training.loop import Session
+from contrastive_ucb.training.streams import stream
+
+H, S, A, D = 3, 5, 2, 2
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    **{name: {"algo": name} for name in PRESETS},
+    "exact": {"negatives": "exact"},
+    "rank 1": {"rank": 1},
+    "finite": {"function_class": "finite", "class_size": 5},
+    "finite exact": {"function_class": "finite", "class_size": 5, "negatives": "exact"},
+    "theory": {"schedule": "theory", "covariance": "averaged"},
+    "learnt reward": {"reward": "learnt", "tilt": 1.0},
+    "sparse": {},
+    "sparse exact": {"negatives": "exact"},
+    "sparse likelihood": {"algo": "rep-ucb"},
+}
+
+
+def mdp(seed: int = 0) -> LowRankMDP:
+    return LowRankMDP(S, A, D, H, seed=seed)
+
+
+@pytest.fixture(params=VARIANTS)
+def variant(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    if request.param.startswith("sparse"):
+        monkeypatch.setattr(counts_module, "DENSE_CELLS", 0)
+    return VARIANTS[request.param]
+
+
+def play(agent: ContrastiveUCB, n: int) -> ContrastiveUCB:
+    for _ in range(n):
+        agent.round()
+    return agent
+
+
+def assert_same(one: ContrastiveUCB, other: ContrastiveUCB, seed: int = 0) -> None:
+    """The seed `seed` of `one` equals the only seed of `other`, bit for bit."""
+    assert one.kernel is not None
+    assert other.kernel is not None
+    np.testing.assert_array_equal(one.kernel.table()[seed], other.kernel.table()[0])
+    for name in ("policies", "values", "bonus"):
+        np.testing.assert_array_equal(getattr(one, name)[seed], getattr(other, name)[0])
+    np.testing.assert_array_equal(one.totals.rewards[seed], other.totals.rewards[0])
+
+
+def fit_by_loops(
+    phi: Array, psi: Array, positive: Array, negative: Array, negatives: Array, config: Any
+) -> tuple[Array, Array]:
+    """Line 6 for one step, an entry at a time.   phi (Z+1, d), psi (d, S), counts (Z+1, S)"""
+    phi, psi = np.maximum(phi, 0.01 * phi.mean()), np.maximum(psi, 0.01 * psi.mean())
+    rank, n_states = psi.shape
+    rate = [config.pseudo * sum(psi[j] * negatives) for j in range(rank)]
+    shape = [rate[j] * phi[-1, j] for j in range(rank)]
+    for _ in range(config.sweeps):
+        f, new = phi @ psi, phi.copy()
+        for z, j in np.ndindex(phi.shape):
+            pull = sum(psi[j, s] * positive[z, s] / f[z, s] for s in range(n_states))
+            push = sum(
+                psi[j, s] * (positive[z, s] + negative[z, s]) / (1 + f[z, s])
+                for s in range(n_states)
+            )
+            new[z, j] = (phi[z, j] * pull + shape[j]) / (push + rate[j])
+        phi = new
+        f, new = phi @ psi, psi.copy()
+        for j, s in np.ndindex(psi.shape):
+            prior = config.pseudo * negatives[s]
+            pull = sum(phi[z, j] * positive[z, s] / f[z, s] for z in range(len(phi)))
+            push = sum(
+                phi[z, j] * (positive[z, s] + negative[z, s]) / (1 + f[z, s])
+                for z in range(len(phi))
+            )
+            new[j, s] = (psi[j, s] * pull + prior) / (push + prior)
+        psi = new
+    return phi, psi
+
+
+def test_round_equals_a_twin_made_of_loops() -> None:
+    """Lines 4 to 13 on a tiny MDP, with the same draws of Algorithm 3."""
+    n_steps, n_states, n_actions = 2, 3, 2
+    tiny = LowRankMDP(n_states, n_actions, 2, n_steps, seed=1, reward="linear")
+    agent = ContrastiveUCB(tiny, seed=4, sweeps=3, alpha=0.3)
+    assert agent.config.alpha == 0.3
+    negatives = np.full(n_states, 1 / n_states)
+    walk, label = stream(4, "walk"), stream(4, "label")
+    n_walk, n_label = n_uniforms(n_steps)
+    phi, psi = agent.model.phi[0].copy(), agent.model.psi[0].copy()  # type: ignore[attr-defined]
+    pairs = n_states * n_actions
+    positive, negative = np.zeros((2, n_steps, pairs + 1, n_states))
+    positive[:, -1] = negative[:, -1] = 0.5 * negatives
+    bonus_data: list[list[int]] = [[] for _ in range(n_steps)]  # D~
+    policy = np.full((n_steps, n_states, n_actions), 1 / n_actions)
+    for _ in range(6):
+        draws = walk.random(n_walk)[None], label.random(n_label)[None]
+        tuples = collect(agent.batch, policy[None], negatives, *draws)  # line 4
+        for i, h in enumerate(tuples.step):
+            table = positive if tuples.label[0, i] else negative
+            table[h, tuples.pair[0, i], tuples.contrast[0, i]] += 1
+            if i < n_steps:
+                bonus_data[h].append(int(tuples.pair[0, i]))
+        later = np.zeros(n_states)  # line 3
+        values, beta = np.zeros((n_steps, n_states)), np.zeros(policy.shape)
+        policy = np.zeros_like(policy)
+        for h in reversed(range(n_steps)):  # line 5
+            phi[h], psi[h] = fit_by_loops(
+                phi[h], psi[h], positive[h], negative[h], negatives, agent.config
+            )
+            measures = psi[h] * negatives  # line 7, with every measure of mass 1 (E3)
+            mass = measures.sum(-1)
+            features = phi[h, :-1] * mass
+            features /= features.sum(-1, keepdims=True)
+            kernel = features @ (measures / mass[:, None])  # line 8
+            sigma = np.eye(2)
+            for z in bonus_data[h]:
+                sigma += np.outer(features[z], features[z])  # line 9
+            inverse = np.linalg.inv(sigma)
+            for s in range(n_states):
+                q = []
+                for a in range(n_actions):
+                    x = features[s * n_actions + a]
+                    beta[h, s, a] = min(0.3 * n_steps * np.sqrt(x @ inverse @ x), 2 * n_steps)
+                    ahead = sum(kernel[s * n_actions + a, t] * later[t] for t in range(n_states))
+                    total = tiny.rewards[h, s, a] + beta[h, s, a] + ahead  # line 11
+                    q.append(min(max(total, 0.0), n_steps - h))
+                values[h, s] = max(q)  # line 12
+                policy[h, s, int(np.argmax(q))] = 1.0  # line 13
+            later = values[h]
+        agent.round()
+        np.testing.assert_allclose(agent.bonus[0], beta, rtol=1e-9)
+        np.testing.assert_allclose(agent.values[0], values, rtol=1e-9)
+        np.testing.assert_array_equal(agent.policies[0], policy)
+
+
+def test_budget_is_counted() -> None:
+    agent = play(ContrastiveUCB(mdp(), seed=0), 7)
+    assert (agent.n_rounds, agent.trajectories) == (7, 7 * H)
+    assert agent.env_steps == 7 * steps_per_round(H)
+
+
+def test_same_seed_same_run_other_seed_other_run(variant: dict[str, Any]) -> None:
+    one, same, other = (play(ContrastiveUCB(mdp(), seed=s, **variant), 8) for s in (3, 3, 4))
+    assert_same(one, same)
+    assert (one.totals.visits != other.totals.visits).any()
+
+
+def test_batch_of_seeds_equals_separate_runs(variant: dict[str, Any]) -> None:
+    seeds = [5, 6, 7]
+    together = play(ContrastiveUCB([mdp(s) for s in seeds], seed=seeds, **variant), 12)
+    for i, seed in enumerate(seeds):
+        assert_same(together, play(ContrastiveUCB(mdp(seed), seed=seed, **variant), 12), i)
+
+
+def test_a_run_goes_on_from_a_checkpoint(variant: dict[str, Any], tmp_path: Path) -> None:
+    """2n rounds equal n rounds, save, load, n rounds, bit for bit; seeds are saved one by one."""
+    seeds, n = [5, 6], 7
+
+    def fresh() -> ContrastiveUCB:
+        return ContrastiveUCB([mdp(s) for s in seeds], seed=seeds, **variant)
+
+    whole, half = play(fresh(), 2 * n), play(fresh(), n)
+    paths = [save_checkpoint(tmp_path / str(i), n, half.state_of(i)) for i in range(2)]
+    resumed = fresh()
+    resumed.load_states([load_checkpoint(path) for path in paths])
+    play(resumed, n)
+    assert resumed.n_rounds == 2 * n
+    assert whole.kernel is not None
+    assert resumed.kernel is not None
+    np.testing.assert_array_equal(whole.kernel.table(), resumed.kernel.table())
+    for name in ("policies", "values", "bonus"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(resumed, name))
+
+
+def test_states_of_different_rounds_are_refused() -> None:
+    agent = ContrastiveUCB([mdp(0), mdp(1)], seed=[0, 1])
+    early = agent.state_of(0)
+    agent.round()
+    with pytest.raises(ValueError, match=r"rounds \[0, 1\]"):
+        agent.load_states([early, agent.state_of(1)])
+
+
+def test_learnt_reward_converges_on_visited_pairs() -> None:
+    rng = np.random.default_rng(0)
+    scale = rng.uniform(0.2, 1, (2, 3, 2))
+    env = TabularMDP(
+        LowRankMDP(3, 2, 2, 2).kernel, scale * rng.random(scale.shape), reward_scale=scale
+    )
+    agent = play(ContrastiveUCB(env, seed=0, algo="ucbvi", epsilon=1.0, reward="learnt"), 1000)
+    visits = agent.totals.visits.reshape(scale.shape)
+    often = visits > 200
+    assert often.sum() >= 6
+    error = np.abs(agent._rewards()[0] - env.rewards)
+    assert (error[often] < 4 * scale[often] / 2 / np.sqrt(visits[often])).all()
+    never = visits == 0
+    assert (agent._rewards()[0][never] == 0).all()
+    known = ContrastiveUCB(env, reward="known")
+    np.testing.assert_array_equal(known._rewards()[0], env.rewards)
+
+
+def test_reward_is_learnt_where_knowing_it_gives_the_answer_away() -> None:
+    assert ContrastiveUCB(Lock(3, 3, 2)).config.reward == "learnt"
+    assert ContrastiveUCB(mdp()).config.reward == "known"
+
+
+def test_a_model_with_a_nan_stops_the_run_and_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Kernel(np.full((1, H, S * A, S), np.nan))
+    for algo, message in (("ucbvi", "V-bar .* round 1"), ("contrastive-ucb", "covariance .* NaN")):
+        agent = ContrastiveUCB(mdp(), algo=algo)
+        monkeypatch.setattr(agent.model, "fit", lambda: broken)
+        with pytest.raises(ArithmeticError, match=message):
+            agent.round()
+        assert agent.n_rounds == 0
+
+
+def test_predict_takes_observations_as_gymnasium_gives_them() -> None:
+    env = mdp()
+    agent = play(ContrastiveUCB(env, seed=0), 3)
+    best = agent.policy.argmax(-1)
+    observation, _ = env.reset(seed=0)
+    action, state = agent.predict(observation)
+    assert action == best[0, observation[1]]
+    assert state is None
+    many = np.array([[h, s] for h in range(H) for s in range(S)])
+    actions, state = agent.predict(many, state="kept", deterministic=False)
+    np.testing.assert_array_equal(actions, best.ravel())
+    assert state == "kept"
+    env.step(action)
+    with pytest.raises(ValueError, match=r"\(step, state\), got shape \(3,\)"):
+        agent.predict(np.zeros(3, dtype=np.int64))
+
+
+def test_policy_of_several_seeds_must_be_chosen() -> None:
+    with pytest.raises(ValueError, match=r"2 seeds; take one of agent\.policies"):
+        _ = ContrastiveUCB([mdp(), mdp()], seed=[0, 1]).policy
+
+
+@pytest.mark.parametrize("seed", [0, [0, 1, 2], []])
+def test_mdps_and_seeds_must_match(seed: Any) -> None:
+    with pytest.raises(ValueError, match="give one a seed"):
+        ContrastiveUCB([mdp(), mdp()] if seed != [] else [], seed=seed)
+
+
+def test_opens_a_small_lock() -> None:
+    env = Lock(horizon=3, n_actions=3, n_dead=20)
+    session = Session(ContrastiveUCB(env, seed=0, negatives="exact"))
+    for _ in session.rounds(400):
+        if session.tracker.solved_at[0]:
+            break
+    assert 0 < session.tracker.solved_at[0] < 400
+    assert suboptimality(env, session.agent.policy) == pytest.approx(0, abs=1e-9)
+    np.testing.assert_array_equal(
+        session.agent.policy[0, :2].argmax(-1), env.combination[0]
+    )  # nothing else opens the first step

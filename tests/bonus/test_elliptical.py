@@ -1,0 +1,115 @@
+"""Widths and covariances against explicit inverses and sums over a list of visits."""
+
+import numpy as np
+import pytest
+import torch
+
+from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.bonus.elliptical import (
+    bonus,
+    cholesky,
+    covariance,
+    elliptical_width,
+    log_det,
+)
+from contrastive_ucb.envs import LowRankMDP
+
+B, H, Z, D = 2, 3, 6, 3
+
+
+def features(seed: int = 0) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).dirichlet(np.ones(D), (B, H, Z)))
+
+
+@pytest.mark.parametrize("averaged_over", [1, 7])
+def test_covariance_is_the_sum_over_the_visits(averaged_over: int) -> None:
+    phi, ridge = features(), 0.3
+    rng = np.random.default_rng(1)
+    visited = rng.integers(Z, size=(B, H, 20))  # twenty visits a step, some of them twice
+    visits = np.zeros((B, H, Z))
+    for b, h, i in np.ndindex(visited.shape):
+        visits[b, h, visited[b, h, i]] += 1
+    got = covariance(phi, torch.from_numpy(visits), ridge, averaged_over)
+    for b, h in np.ndindex(B, H):
+        expected = ridge * np.eye(D)
+        for z in visited[b, h]:
+            row = phi[b, h, z].numpy()
+            expected += np.outer(row, row) / averaged_over  # the ridge is not averaged (E1)
+        np.testing.assert_allclose(got[b, h].numpy(), expected, rtol=1e-12)
+
+
+def test_width_equals_the_explicit_inverse() -> None:
+    phi = features()
+    visits = torch.from_numpy(np.random.default_rng(2).poisson(3.0, (B, H, Z)).astype(float))
+    sigma = covariance(phi, visits, 0.5)
+    got = elliptical_width(phi, cholesky(sigma))
+    assert got.shape == (B, H, Z)
+    for b, h, z in np.ndindex(B, H, Z):
+        row, inverse = phi[b, h, z].numpy(), np.linalg.inv(sigma[b, h].numpy())
+        assert float(got[b, h, z]) == pytest.approx(float(np.sqrt(row @ inverse @ row)), rel=1e-12)
+
+
+def test_batch_equals_its_members_bit_for_bit() -> None:
+    phi = features()
+    visits = torch.from_numpy(np.random.default_rng(2).poisson(3.0, (B, H, Z)).astype(float))
+    together = elliptical_width(phi, cholesky(covariance(phi, visits, 1.0)))
+    for b in range(B):
+        one = slice(b, b + 1)
+        alone = elliptical_width(phi[one], cholesky(covariance(phi[one], visits[one], 1.0)))
+        assert torch.equal(together[b], alone[0])
+
+
+def test_bonus_is_scaled_and_capped() -> None:
+    width = torch.tensor([0.0, 0.1, 1.0, 50.0])
+    assert bonus(width, 4.0, 8.0).tolist() == pytest.approx([0.0, 0.4, 4.0, 8.0])
+
+
+def test_log_det() -> None:
+    sigma = covariance(features(), torch.ones(B, H, Z, dtype=torch.float64), 0.2)
+    got = log_det(cholesky(sigma))
+    np.testing.assert_allclose(got.numpy(), np.log(np.linalg.det(sigma.numpy())), rtol=1e-12)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_cholesky_names_a_missing_number(value: float) -> None:
+    sigma = torch.eye(D, dtype=torch.float64).repeat(B, H, 1, 1)
+    sigma[1, 2, 0, 0] = value
+    with pytest.raises(ArithmeticError, match="NaN or infinite"):
+        cholesky(sigma)
+
+
+def test_cholesky_names_a_matrix_that_is_not_positive_definite() -> None:
+    sigma = torch.eye(D, dtype=torch.float64).repeat(B, H, 1, 1)
+    sigma[1, 2, 1, 1] = -1.0
+    with pytest.raises(
+        ArithmeticError, match=r"not positive definite \(pivot 2\); raise the ridge"
+    ):
+        cholesky(sigma)
+
+
+def test_printed_covariance_with_the_theorems_constants_never_leaves_the_cap() -> None:
+    """Fact F6: (1/k) sum + lambda I makes the bonus a constant, which explores nothing (E1)."""
+    horizon = 3
+    printed = ContrastiveUCB(
+        LowRankMDP(5, 2, 2, horizon), seed=0, covariance="averaged", schedule="theory"
+    )
+    practical = ContrastiveUCB(LowRankMDP(5, 2, 2, horizon), seed=0)
+    for _ in range(30):
+        printed.round()
+        practical.round()
+        assert (printed.bonus == 2 * horizon).all()
+        assert np.ptp(practical.bonus) > 0.01
+    assert practical.bonus.max() < 2 * horizon
+
+
+def test_averaged_covariance_is_that_of_the_printed_line() -> None:
+    """With the practical schedule too: Sigma = gram / k + lambda I, with the agent's own k."""
+    agent = ContrastiveUCB(LowRankMDP(5, 2, 2, 3), seed=0, covariance="averaged", alpha=0.5)
+    for _ in range(6):
+        agent.round()
+    assert agent.kernel is not None
+    phi, visits = agent.kernel.features[0], agent.totals.rolled_in[0]
+    for h in range(3):
+        sigma = (phi[h].T * visits[h]) @ phi[h] / 6 + np.eye(2)
+        width = np.sqrt(np.einsum("zd,de,ze->z", phi[h], np.linalg.inv(sigma), phi[h]))
+        np.testing.assert_allclose(agent.bonus[0, h].ravel(), 0.5 * 3 * width, rtol=1e-10)

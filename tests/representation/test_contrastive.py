@@ -1,0 +1,188 @@
+"""The contrastive loss tuple by tuple, its multiplicative steps, and the normalisation."""
+
+from math import log
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contrastive_ucb.arrays import Array
+from contrastive_ucb.representation.contrastive import (
+    contrastive_loss,
+    contrastive_weights,
+    lift,
+    likelihood_loss,
+    multiplicative_step,
+    normalise,
+)
+
+Z, S, D = 6, 5, 2
+NEGATIVES = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
+
+
+def factors(seed: int, z: int = Z, s: int = S, d: int = D) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    return rng.uniform(0.2, 2, (z, d)), rng.uniform(0.2, 2, (d, s))
+
+
+def tables(seed: int, z: int = Z, s: int = S) -> tuple[Array, Array]:
+    """N1 and N0 without empty rows or columns."""
+    rng = np.random.default_rng(seed)
+    return rng.poisson(2, (z, s)) + 0.1, rng.poisson(2, (z, s)) + 0.1
+
+
+def sweep(
+    phi: Array, psi: Array, positive: Array, negative: Array, prior: float = 0.0
+) -> tuple[Array, Array]:
+    """One multiplicative step in each factor, with Gamma(prior, prior) on every entry."""
+    for factor in ("phi", "psi"):
+        ratio = phi @ psi
+        pull, push = positive / ratio, contrastive_weights(ratio, positive + negative)
+        if factor == "phi":
+            phi = multiplicative_step(phi, pull @ psi.T, push @ psi.T, prior, prior)
+        else:
+            psi = multiplicative_step(psi, phi.T @ pull, phi.T @ push, prior, prior)
+    return phi, psi
+
+
+def penalised(
+    phi: Array, psi: Array, positive: Array, negative: Array, prior: float = 0.0
+) -> float:
+    penalty = sum((prior * (x - np.log(x))).sum() for x in (phi, psi))
+    return float(contrastive_loss(phi @ psi, positive, negative) + penalty)
+
+
+def test_loss_is_the_sum_over_the_tuples() -> None:
+    rng = np.random.default_rng(0)
+    phi, psi = factors(1)
+    tuples = [tuple(rng.integers([Z, S, 2])) for _ in range(40)]
+    expected, positive, negative = 0.0, np.zeros((Z, S)), np.zeros((Z, S))
+    for z, s, y in tuples:
+        f = sum(psi[j, s] * phi[z, j] for j in range(D))
+        expected += y * log(1 + 1 / f) + (1 - y) * log(1 + f)
+        (positive if y else negative)[z, s] += 1
+    assert contrastive_loss(phi @ psi, positive, negative) == pytest.approx(expected, rel=1e-12)
+
+
+def test_loss_of_a_batch_is_that_of_each_member() -> None:
+    ratio = np.stack([np.matmul(*factors(seed)) for seed in range(3)])
+    positive, negative = (np.stack(part) for part in zip(*map(tables, range(3)), strict=True))
+    together = contrastive_loss(ratio, positive, negative)
+    for i in range(3):
+        assert together[i] == contrastive_loss(ratio[i], positive[i], negative[i])
+
+
+def test_a_ratio_of_zero_costs_nothing_without_positives_and_everything_with_one() -> None:
+    ratio, none = np.array([[0.0, 1.0]]), np.zeros((1, 2))
+    assert contrastive_loss(ratio, none, np.array([[3.0, 0.0]])) == 0
+    assert contrastive_loss(ratio, np.array([[1.0, 0.0]]), none) == np.inf
+
+
+def test_likelihood_loss_tuple_by_tuple() -> None:
+    phi, psi = factors(2)
+    ratio, (positive, _) = phi @ psi, tables(3)
+    expected = 0.0
+    for z, s in np.ndindex(Z, S):
+        expected += positive[z].sum() * NEGATIVES[s] * ratio[z, s]
+        expected -= positive[z, s] * log(ratio[z, s])
+    got = likelihood_loss(ratio, positive, positive.sum(-1), NEGATIVES)
+    assert got == pytest.approx(expected, rel=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    rank=st.integers(1, 4),
+    prior=st.sampled_from([0.0, 0.01, 0.5, 5.0]),
+)
+def test_multiplicative_steps_never_raise_the_loss(seed: int, rank: int, prior: float) -> None:
+    (phi, psi), data = factors(seed, d=rank), tables(seed)
+    before = penalised(phi, psi, *data, prior)
+    for _ in range(10):
+        phi, psi = sweep(phi, psi, *data, prior)
+        after = penalised(phi, psi, *data, prior)
+        assert after <= before + 1e-10 * abs(before)
+        before = after
+
+
+def by_gradient(data: tuple[Array, Array], prior: float, seed: int) -> float:
+    """The loss after a long descent (L-BFGS) on the logarithms of the factors."""
+    positive, negative = map(torch.tensor, data)
+    logs = [torch.tensor(np.log(x), requires_grad=True) for x in factors(seed)]
+    optimiser = torch.optim.LBFGS(
+        logs,
+        max_iter=3000,
+        tolerance_grad=1e-9,
+        tolerance_change=1e-13,
+        line_search_fn="strong_wolfe",
+    )
+
+    def loss() -> torch.Tensor:
+        phi, psi = (x.exp() for x in logs)
+        f = phi @ psi
+        total = ((positive + negative) * torch.log1p(f) - positive * torch.log(f)).sum()
+        return total + sum(prior * (x.exp() - x).sum() for x in logs)
+
+    def closure() -> torch.Tensor:
+        optimiser.zero_grad()
+        value = loss()
+        value.backward()
+        return value
+
+    optimiser.step(closure)
+    return float(loss().detach())
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.3])
+@pytest.mark.parametrize("problem", range(2))
+def test_multiplicative_steps_reach_the_loss_of_a_long_gradient_descent(
+    problem: int, prior: float
+) -> None:
+    data = tables(problem + 50)
+    reached = []
+    for seed in range(3):
+        phi, psi = factors(seed)
+        for _ in range(1500):
+            phi, psi = sweep(phi, psi, *data, prior)
+        reached.append(penalised(phi, psi, *data, prior))
+    target = min(by_gradient(data, prior, seed) for seed in range(3))
+    assert min(reached) == pytest.approx(target, rel=1e-3)
+    start = penalised(*factors(0), *data, prior)
+    assert min(reached) < start - 0.01 * abs(start)  # it was not there from the beginning
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10_000), rank=st.integers(1, 5))
+def test_normalised_kernel_is_a_distribution_in_a_canonical_gauge(seed: int, rank: int) -> None:
+    phi, psi = factors(seed, d=rank)
+    kernel = normalise(phi, psi, NEGATIVES)
+    assert kernel.measures is not None
+    ratio = phi @ psi * NEGATIVES  # eq. normalization: the same P^ without any gauge
+    np.testing.assert_allclose(kernel.table(), ratio / ratio.sum(-1, keepdims=True), atol=1e-12)
+    np.testing.assert_allclose(kernel.table().sum(-1), 1, atol=1e-12)
+    np.testing.assert_allclose(kernel.features.sum(-1), 1, atol=1e-12)
+    np.testing.assert_allclose(kernel.measures.sum(-1), 1, atol=1e-12)
+    assert kernel.features.min() >= 0
+    assert np.linalg.norm(kernel.features, axis=-1).max() <= 1 + 1e-12
+    latent = np.random.default_rng(seed).uniform(0.01, 100, rank)
+    scaled = normalise(phi * latent, psi / latent[:, None], NEGATIVES)
+    np.testing.assert_allclose(scaled.features, kernel.features, atol=1e-12)
+    np.testing.assert_allclose(scaled.table(), kernel.table(), atol=1e-12)
+
+
+def test_the_true_ratio_normalises_to_the_true_kernel() -> None:
+    rng = np.random.default_rng(0)
+    phi, psi = rng.dirichlet(np.ones(D), Z), rng.dirichlet(np.ones(S), D)
+    kernel = normalise(phi * 7, psi / NEGATIVES, NEGATIVES)
+    np.testing.assert_allclose(kernel.features, phi, atol=1e-12)
+    np.testing.assert_allclose(kernel.table(), phi @ psi, atol=1e-12)
+
+
+def test_lift_raises_what_is_far_below_the_mean_of_its_step_only() -> None:
+    factor = np.array([[[0.0, 1.0], [2.0, 1.0]], [[100.0, 1e-9], [200.0, 100.0]]])
+    lifted = lift(factor, 0.01)
+    np.testing.assert_array_equal(
+        lifted, [[[0.01, 1], [2, 1]], [[100, 400.000000001 / 400], [200, 100]]]
+    )

@@ -1,0 +1,213 @@
+"""The command line: what it prints, where, and how it fails."""
+
+import contextlib
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contrastive_ucb.cli import main
+
+FAST = ["--rounds", "5", "--json"]
+
+
+def last_json(capsys: pytest.CaptureFixture[str]) -> dict:
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        ["lowrank", "--n-states", "6", "--rank", "2"],
+        ["lock", "--n-dead", "3", "--n-actions", "3"],
+        ["deepsea", "--size", "4"],
+        ["riverswim", "--horizon", "5"],
+    ],
+)
+@pytest.mark.parametrize("algo", ["contrastive-ucb", "rep-ucb", "lsvi-ucb", "ucbvi", "uniform"])
+def test_solve_runs_every_algorithm_on_every_environment(
+    env: list[str], algo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", *env, "--algo", algo, *FAST, "--out", str(tmp_path)]) == 0
+    summary = last_json(capsys)
+    assert summary["algo"] == algo
+    assert summary["rounds"] == 5
+    assert Path(summary["run_dir"]).is_relative_to(tmp_path)
+    assert ("solved_at" in summary) == (env[0] in ("lock", "deepsea"))
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [
+        ["--schedule", "theory"],
+        ["--covariance", "averaged"],
+        ["--negatives", "exact"],
+        ["--function-class", "finite", "--class-size", "4"],
+        ["--reward", "learnt"],
+        ["--clip", "off"],
+        ["--tilt", "2"],
+        ["--alpha", "0.2"],
+    ],
+)
+def test_every_switch_changes_the_run(
+    switch: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = ["solve", "lowrank", "--rounds", "12", "--json", "--out", str(tmp_path)]
+    assert main(plain) == 0
+    before = Path(last_json(capsys)["run_dir"], "metrics.jsonl").read_text()
+    assert main([*plain, *switch]) == 0
+    assert Path(last_json(capsys)["run_dir"], "metrics.jsonl").read_text() != before
+
+
+def test_presets_are_the_defaults_that_options_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = ["solve", "lowrank", "--algo", "uniform", *FAST, "--out", str(tmp_path)]
+    assert main([*base, "--epsilon", "0"]) == 0
+    spec = json.loads(Path(last_json(capsys)["run_dir"], "spec.json").read_text())
+    assert spec["config"]["agent"]["epsilon"] == 0
+    assert main(base) == 0
+    spec = json.loads(Path(last_json(capsys)["run_dir"], "spec.json").read_text())
+    assert spec["config"]["agent"]["epsilon"] == 1
+
+
+def test_several_seeds_have_means_and_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["solve", "lowrank", *FAST, "--seed", "2", "--seeds", "3", "--out", str(tmp_path)])
+        == 0
+    )
+    summary = last_json(capsys)
+    assert [run["seed"] for run in summary["runs"]] == [2, 3, 4]
+    assert summary["zeta"] == pytest.approx(np.mean([run["zeta"] for run in summary["runs"]]))
+
+
+def test_own_arrays_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "my.npz"
+    np.savez(path, transitions=rng.dirichlet(np.ones(4), (3, 4, 2)), rewards=rng.random((3, 4, 2)))
+    assert (
+        main(["solve", "file", "--path", str(path), "--rank", "3", *FAST, "--out", str(tmp_path)])
+        == 0
+    )
+    assert last_json(capsys)["env"] == "file"
+
+
+def bad_file(tmp_path: Path, transitions: np.ndarray, rewards: np.ndarray) -> list[str]:
+    path = tmp_path / "bad.npz"
+    np.savez(path, transitions=transitions, rewards=rewards)
+    return ["solve", "file", "--path", str(path), "--rank", "2", *FAST]
+
+
+FAIR, HALF = np.full((2, 2, 2, 2), 0.5), np.full((2, 2, 2), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("transitions", "rewards", "says"),
+    [
+        (FAIR * 0.9, HALF, "sum to 1"),
+        (FAIR * np.array([-1, 3]), HALF, "negative"),
+        (FAIR * np.nan, HALF, "finite"),
+        (FAIR, HALF * 4, r"\[0, 1\]"),
+        (FAIR, HALF - 1, r"\[0, 1\]"),
+        (FAIR[0], HALF, "shape"),
+    ],
+)
+def test_bad_arrays_are_one_line_and_exit_code_2(
+    transitions: np.ndarray,
+    rewards: np.ndarray,
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = bad_file(tmp_path, transitions, rewards)
+    check_error([*arguments, "--out", str(tmp_path / "runs")], says, capsys)
+    assert not list((tmp_path / "runs").rglob("DONE"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["solve", "lock", "--rounds", "0"], "rounds must be at least 1, got 0"),
+        (["solve", "lock", "--rounds", "ten"], "'ten'"),
+        (["solve", "lock", "--rank", "0"], "rank must be at least 1"),
+        (["solve", "lock", "--n-dead", "0"], "n_dead must be at least 1"),
+        (["solve", "lock", "--alpha", "nan"], "alpha must be at least 0"),
+        (["solve", "lock", "--colour", "red"], "--colour"),
+        (["solve", "lock", "--negatives", "none"], "'sampled', 'exact'"),
+        (["solve", "lock", "--algo", "contrastive"], "did you mean 'contrastive-ucb'"),
+        (["solve", "lok"], "did you mean 'lock'"),
+        (["solve", "file"], "--path"),
+        (["solve", "file", "--path", "nowhere.npz", "--rank", "2"], "no file at nowhere.npz"),
+        (["solve", "lock", "--out", "/proc/nowhere", "--rounds", "2"], "--out"),
+        (["solve", "--json"], "name an environment"),
+        (["slove"], "did you mean 'solve'"),
+        (["bench", "deep"], "there is 'theory'"),
+        (["demo", "--seeds", "0"], "seeds must be at least 1"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_error(arguments, says, capsys)
+
+
+def check_error(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("cucb: ")
+    assert said.err.count("\n") == 1
+    assert re.search(says, said.err), said.err
+
+
+def test_debug_shows_the_traceback() -> None:
+    with pytest.raises(ValueError, match="no environment"):
+        main(["solve", "lok", "--debug"])
+
+
+def test_missing_rank_tells_what_the_table_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "m.npz", transitions=FAIR, rewards=HALF)
+    arguments = ["solve", "file", "--path", str(tmp_path / "m.npz"), "--out", str(tmp_path)]
+    check_error(arguments, "its table has rank 1", capsys)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["solve", "--help"], ["solve", "lock", "--help"], ["demo", "--help"], ["bench"]],
+)
+def test_help_explains_without_torch(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.suppress(SystemExit):  # tyro's help exits
+        assert main(arguments) == 0
+    assert "usage: cucb" in capsys.readouterr().out
+
+
+def test_demo_makes_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--rounds", "20", "--lock-rounds", "10", "--seeds", "2"]
+    assert main(["demo", *sizes, "--json", "--out", str(tmp_path)]) == 0
+    page = Path(last_json(capsys)["page"])
+    assert page.is_relative_to(tmp_path.resolve())
+    text = page.read_text()
+    assert text.count("<svg") >= 3
+    assert "cucb solve lock --algo contrastive-ucb" in text
+
+
+def test_bench_prints_each_ratio_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(
+            ["bench", "theory", "--late", "200", "--rounds", "100", "--large-rounds", "1", "--json"]
+        )
+        == 0
+    )
+    figures = last_json(capsys)
+    assert figures["late_round_over_round_100"] > 0
+    assert figures["ten_seeds_over_one"] > 0
+    assert 0 < figures["large_sampled_peak_gb"] < 2
+    assert 0 < figures["large_exact_peak_gb"] < 2
