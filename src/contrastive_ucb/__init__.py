@@ -3,11 +3,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+# Importing them registers them with Gymnasium.
+from contrastive_ucb.envs import DeepSea, Lock, LowRankMDP, RiverSwim, TabularMDP
+
 if TYPE_CHECKING:
     from contrastive_ucb.agents.config import AgentConfig
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.agents.peers import PRESETS
-    from contrastive_ucb.envs import DeepSea, Lock, LowRankMDP, RiverSwim, TabularMDP
     from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
     from contrastive_ucb.training.learn import Result
     from contrastive_ucb.training.save import load_agent as load
@@ -29,12 +31,11 @@ __all__ = [
     "suboptimality",
 ]
 
-# Names are fetched when first used, so that `cucb --help` need not wait for torch.
+# These are fetched when first used, so that `cucb --help` need not wait for torch.
 _HOMES = {
     "agents.config": ("AgentConfig",),
     "agents.contrastive_ucb": ("ContrastiveUCB",),
     "agents.peers": ("PRESETS",),
-    "envs": ("DeepSea", "Lock", "LowRankMDP", "RiverSwim", "TabularMDP"),
     "evaluation.exact": ("optimal_value", "suboptimality"),
     "training.learn": ("Result",),
     "training.save": ("load",),

@@ -31,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     given = [word for word in given if word != "--debug"]
-    # Small matrices gain nothing from threads, and one thread is the same bits on every machine.
-    for library in ("OPENBLAS", "MKL", "OMP"):
+    # Small matrices gain nothing from threads, and lose much on a busy machine.
+    for library in ("MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     if not given or given[0] in ("-h", "--help"):
         print(HELP, end="")

@@ -4,6 +4,6 @@
 class UserError(ValueError):
     """Something the user can put right; the message is one line that says how.
 
-    The command line prints the message alone and leaves with exit code 2; every other error is a
-    defect of the program and keeps its traceback.
+    The command line prints it, like every ValueError, ArithmeticError and OSError, as one line and
+    leaves with exit code 2; `--debug` shows where it came from.
     """

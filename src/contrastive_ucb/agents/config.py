@@ -33,7 +33,7 @@ class AgentConfig:
     schedule: ScheduleName = "practical"
     """gamma = alpha H and lambda = ridge, or the constants of the theorem."""
     alpha: float | None = None
-    """Size of the practical bonus, by default what the environment suggests; 0 switches it off."""
+    """Size of the practical bonus, by default what the environment suggests; 0 is no bonus."""
     ridge: float = 1.0
     """lambda of the practical schedule."""
     failure: float = 0.05
@@ -52,6 +52,8 @@ class AgentConfig:
     """Part of the roll-in's actions that are uniform; 1 is uniform exploration."""
     sweeps: int = 10
     """Multiplicative sweeps a round."""
+    reseed_every: int = 10
+    """Every so many rounds a second start is tried, which frees a fit that is stuck; 0 is never."""
     pseudo: float = 0.5
     """Pseudo-visits a pair and a latent, which look like P^-."""
 
@@ -64,7 +66,7 @@ class AgentConfig:
         _at_least("rank", self.rank, 1)
         _at_least("class_size", self.class_size, 1)
         _at_least("sweeps", self.sweeps, 1)
-        for name in ("alpha", "reward_alpha", "epsilon", "tilt"):
+        for name in ("alpha", "reward_alpha", "epsilon", "tilt", "reseed_every"):
             _at_least(name, getattr(self, name), 0)
         for name in ("ridge", "constant", "pseudo", "failure"):
             if not 0 < getattr(self, name) < float("inf"):

@@ -153,7 +153,7 @@ class ContrastiveUCB:
         return np.asarray(beta)
 
     def _rewards(self) -> Array:
-        """r_h, known or estimated by ridge regression on the counts (remark, l.165)."""
+        """r_h, known or estimated by ridge regression on the counts (remark, l.168)."""
         if self.config.reward == "known":
             return self.batch.rewards
         mean = self.totals.rewards / (self.totals.visits + 0.1)  # unvisited pairs: 0

@@ -47,7 +47,7 @@ def resolve(config: AgentConfig, env: TabularMDP) -> AgentConfig:
 
 
 def checked_negatives(given: Array | None, config: AgentConfig, batch: MDPBatch) -> Array:
-    """P^- (S,), a distribution that touches zero nowhere (Assumption 3.1)."""
+    """P^- (S,), a distribution that touches zero nowhere (l.173)."""
     n_states = batch.n_states
     if given is None:
         weights = np.exp(-config.tilt * np.arange(n_states) / n_states)
@@ -55,14 +55,15 @@ def checked_negatives(given: Array | None, config: AgentConfig, batch: MDPBatch)
     negatives = np.asarray(given, dtype=np.float64)
     if negatives.shape != (n_states,):
         raise ValueError(f"P^- has shape {negatives.shape}; it must be ({n_states},), one a state")
-    if not np.isfinite(negatives).all() or abs(negatives.sum() - 1) > 1e-9:
+    if not np.isfinite(negatives).all() or abs(negatives.sum() - 1) > 1e-6:
         raise ValueError(f"P^- sums to {negatives.sum():.9g}; it must be a distribution")
     if not negatives.min() > 0:
         raise ValueError(
             f"P^- gives state {int(negatives.argmin())} the probability {negatives.min():.3g}; "
             "every state needs a positive one, mix in a little of the uniform distribution"
         )
-    return negatives
+    # What sums to 1 up to rounding stays as it is: a saved agent's P^- comes back bit for bit.
+    return negatives if abs(negatives.sum() - 1) < 1e-12 else negatives / negatives.sum()
 
 
 def make_model(
@@ -93,13 +94,14 @@ def make_model(
         likelihood=config.features == "likelihood",
         sweeps=config.sweeps,
         pseudo=config.pseudo,
+        reseed_every=config.reseed_every,
     )
 
 
 def make_schedule(
     config: AgentConfig, batch: MDPBatch, negatives: Array, model: Model
 ) -> Callable[[int], Coefficients]:
-    if config.schedule == "practical":
+    if config.schedule == "practical" or config.alpha == 0:  # no bonus is no bonus
         return PracticalSchedule(batch.horizon, config.alpha or 0.0, config.ridge)
     rank = config.rank or batch.kernel.features.shape[-1]
     # An infinite class has a covering number instead of |F|: e to the number of its parameters.

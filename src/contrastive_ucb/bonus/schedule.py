@@ -24,7 +24,7 @@ class Coefficients(NamedTuple):
 
 @dataclass(frozen=True)
 class TheorySchedule:
-    """Theorem 3.6 to the letter (l.219). It keeps the bonus at its cap for 1e5 rounds and more."""
+    """The theorem to the letter (l.219). It keeps the bonus at its cap for 1e5 rounds and more."""
 
     horizon: int
     n_actions: int

@@ -9,10 +9,13 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from json import dumps
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.training.files import write_atomically
 
 if TYPE_CHECKING:
     from contrastive_ucb.training.loop import Session
@@ -30,6 +33,8 @@ class Theory:
     """Rounds of the timed run with ten seeds."""
     large_rounds: int = 20
     """Rounds of the large setting S=2000, A=10, H=10, d=10."""
+    out: Path | None = None
+    """A file to write the figures to as JSON, besides printing them."""
     json: bool = False
     """Print the figures as one JSON object, the last line of stdout."""
 
@@ -50,6 +55,8 @@ def run(arguments: Sequence[str]) -> None:
     for part in (_late_rounds, _batched_seeds, _large):
         print(f"measuring: {(part.__doc__ or '').splitlines()[0]}", file=sys.stderr)
         figures |= part(options)
+    if options.out is not None:
+        write_atomically(options.out, dumps(figures, indent=1) + "\n")
     lines = [f"  {name:42} {value:.4g}" for name, value in figures.items()]
     emit(figures, options.json, "\n".join(["bench theory", *lines]))
 

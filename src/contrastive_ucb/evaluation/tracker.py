@@ -3,7 +3,7 @@
 | paper                 | here               |                                                     |
 |-----------------------|--------------------|-----------------------------------------------------|
 | V* - V^{pi^k}         | `gap`              | of the greedy policy of round k                     |
-| (1/K) sum of the gaps | `average_regret`   | what Theorem 3.6 bounds                             |
+| (1/K) sum of the gaps | `average_regret`   | what the theorem bounds                             |
 | zeta_h^k, xi_h^k      | `zeta`, `xi`       | largest over h, under the true rho~ and rho-breve   |
 | V-bar_1^k             | `optimistic_value` | near-optimism: at least V* - H sqrt(A zeta_1) (E5)  |
 """

@@ -102,7 +102,7 @@ class _Batch:
         self.problem, self.folders, self.every = problem, folders, every
         self.session = Session(problem.agent(seeds))
         self.metrics = [JsonlListener(folder.metrics) for folder in folders]
-        self.seconds = 0.0  # of work, over all invocations
+        self.seconds = 0.0  # that passed while these runs were played, over all invocations
 
     def run(self, start: int, progress: bool) -> None:
         self._resume(start)
@@ -125,8 +125,7 @@ class _Batch:
                     self._save(played.number)
                     saved = now
         for at, folder in enumerate(self.folders):
-            seconds = round(self.seconds / len(self.folders), 3)
-            folder.finish({**self.session.summary(at), "seconds": seconds})
+            folder.finish({**self.session.summary(at), "seconds": round(self.seconds, 3)})
 
     def _resume(self, start: int) -> None:
         """Load the checkpoints of round `start`; events written after them are forgotten."""
@@ -136,7 +135,7 @@ class _Batch:
             return
         states = [load_checkpoint(folder.checkpoints / f"step_{start}") for folder in self.folders]
         self.session.load_states([state["session"] for state in states])
-        self.seconds = sum(state["seconds"] for state in states)
+        self.seconds = max(state["seconds"] for state in states)
         for listener, state in zip(self.metrics, states, strict=True):
             listener.load_state_dict(state["metrics"])
 
@@ -152,7 +151,7 @@ class _Batch:
             state = {
                 "session": self.session.state_of(at),
                 "metrics": metrics.state_dict(),
-                "seconds": self.seconds / len(self.folders),
+                "seconds": self.seconds,
             }
             save_checkpoint(folder.checkpoints, number, state)
             prune_checkpoints(folder.checkpoints, KEPT)
@@ -188,5 +187,4 @@ def overall(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
             total[name] = value
     total["seed"] = first["seed"]
     total["seeds"] = [summary["seed"] for summary in summaries]
-    total["seconds"] = sum(summary["seconds"] for summary in summaries)
     return {**total, "runs": [dict(summary) for summary in summaries]}

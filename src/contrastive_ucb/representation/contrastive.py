@@ -41,9 +41,9 @@ def likelihood_loss(ratio: Array, positive: Array, visits: Array, negatives: Arr
     return np.asarray((visits * mass).sum(-1) - xlogy(positive, ratio).sum((-2, -1)))
 
 
-def contrastive_weights(ratio: Array, counts: Array) -> Array:
+def contrastive_weights(ratio: Array, counts: Array, out: Array | None = None) -> Array:
     """W = (N1 + N0) / (1 + f), the slope of log(1 + f) weighted by the data."""
-    return counts / (1.0 + ratio)
+    return np.divide(counts, np.add(ratio, 1.0, out=out), out=out)
 
 
 def multiplicative_step(
@@ -61,6 +61,15 @@ def multiplicative_step(
     shape, rate               of a Gamma prior, which adds rate x - shape log x to the loss
     """
     return (factor * pull + shape) / (push + rate)
+
+
+def surplus_and_misfit(positive: Array, expected: Array) -> tuple[Array, Array]:
+    """Positives beyond what the model expects, f W, and their chi-square, cell by cell.
+
+    At the minimum over all f the two are equal in every cell; factors of rank d fit in the mean.
+    """
+    surplus = np.maximum(positive - expected, 0.0)
+    return surplus, surplus**2 / (expected + 1.0)
 
 
 def lift(factor: Array, least: float) -> Array:

@@ -21,7 +21,8 @@ from contrastive_ucb.representation.contrastive import (
     multiplicative_step,
     normalise,
 )
-from contrastive_ucb.representation.sums import make_sums
+from contrastive_ucb.representation.reseed import reseeded
+from contrastive_ucb.representation.sums import DenseSums, SparseSums, make_sums
 
 LEAST = 1e-2  # of the mean of a factor: below it a latent stops taking part, so a refit starts here
 
@@ -48,10 +49,12 @@ class CountsModel:
         likelihood: bool = False,
         sweeps: int = 10,
         pseudo: float = 0.5,
+        reseed_every: int = 10,
     ):
         _, horizon, n_pairs, n_states = shape
         self.negatives, self.likelihood = negatives, likelihood
         self.sweeps, self.pseudo = sweeps, pseudo
+        self.reseed_every, self.n_fits = reseed_every, 0
         self.counts = make_counts(shape, negatives, pseudo, exact or likelihood)
         near_one = [
             g.uniform(0.5, 1.5, (horizon, n_pairs + 1 + n_states, rank)) for g in generators
@@ -66,7 +69,19 @@ class CountsModel:
     def fit(self) -> Kernel:
         """Lines 6 to 8: a few sweeps from where the last round ended, then normalise."""
         sums = make_sums(self.counts, self.negatives, self.likelihood)
-        phi, psi = lift(self.phi, LEAST), lift(self.psi, LEAST)
+        phi, psi = self._sweep(sums, self.phi, self.psi)
+        self.n_fits += 1
+        if self.reseed_every and self.n_fits % self.reseed_every == 0 and psi.shape[-2] > 1:
+            other = self._sweep(sums, *reseeded(sums, phi, psi, self.negatives))
+            phi, psi = self._sweep(sums, phi, psi)
+            better = (sums.loss(*other) < sums.loss(phi, psi))[:, :, None, None]
+            phi, psi = np.where(better, other[0], phi), np.where(better, other[1], psi)
+        self.phi, self.psi = phi, psi
+        return normalise(phi[:, :, :-1], psi, self.negatives)
+
+    def _sweep(self, sums: DenseSums | SparseSums, phi: Array, psi: Array) -> tuple[Array, Array]:
+        """Lift what is too small to recover, then a few multiplicative sweeps downhill."""
+        phi, psi = lift(phi, LEAST), lift(psi, LEAST)
         pair_rate = self.pseudo * (psi * self.negatives).sum(-1)[:, :, None]  # (B, H, 1, d)
         pair_shape = pair_rate * phi[:, :, -1:]
         state_prior = self.pseudo * self.negatives  # mean 1, that is P^ = P^-
@@ -75,21 +90,22 @@ class CountsModel:
             phi = multiplicative_step(phi, pull, push, pair_shape, pair_rate)
             pull, push = sums.over_pairs(phi, psi)
             psi = multiplicative_step(psi, pull, push, state_prior, state_prior)
-        self.phi, self.psi = phi, psi
-        return normalise(phi[:, :, :-1], psi, self.negatives)
+        return phi, psi
 
     def state_of(self, seed: int) -> dict[str, Any]:
         counts = self.counts.state_of(seed)
-        return {"phi": self.phi[seed], "psi": self.psi[seed], "counts": counts}
+        factors = {"phi": self.phi[seed], "psi": self.psi[seed]}
+        return {**factors, "n_fits": self.n_fits, "counts": counts}
 
     def load_states(self, states: list[dict[str, Any]]) -> None:
+        self.n_fits = states[0]["n_fits"]
         self.phi = np.stack([state["phi"] for state in states])
         self.psi = np.stack([state["psi"] for state in states])
         self.counts.load_states([state["counts"] for state in states])
 
 
 class FiniteModel:
-    """A finite class (Definition 3.2): a list of M pairs (phi, psi), minimised by enumeration.
+    """A finite class (l.194): a list of M pairs (phi, psi), minimised by enumeration.
 
     phi  (B, M, H, Z, d), psi (B, M, H, d, S). The running loss of each candidate at each step is
     all that is kept of the data. The paper's loss needs f > 0 (erratum E12); here a candidate with

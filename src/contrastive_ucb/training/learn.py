@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """The figures of a run on a grid of rounds: every round to 100, then 100 a decade.
+    """The figures of a run on a grid of rounds: nearly all at first, then 100 a decade.
 
     rounds   (n,)
     figures  name -> (n,) for one seed, (n, B) for several; sums and averages are over all rounds

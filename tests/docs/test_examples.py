@@ -1,0 +1,114 @@
+"""What the documentation shows works: Python blocks run, examples run, command lines are read."""
+
+import contextlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contrastive_ucb.cli import COMMANDS, main
+from contrastive_ucb.commands import bench, demo, solve
+from contrastive_ucb.commands.options import parse
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """The fenced blocks of one language in all pages, each with a name for the test."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        parts = re.findall(r"^```(\w*)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+        own = [body for kind, body in parts if kind == language]
+        found += [(f"{page.name}-{at}", body) for at, body in enumerate(own)]
+    return found
+
+
+def command_lines() -> list[str]:
+    """Every `cucb ...` in a block without a language, without the folder of the program."""
+    lines = (line.strip() for _, body in blocks("") for line in body.splitlines())
+    return sorted({line.removeprefix(".venv/bin/") for line in lines if "cucb " in line})
+
+
+def mentioned_commands() -> list[str]:
+    """Every `cucb command ...` between single backticks in the text."""
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    return sorted(set(re.findall(r"(?<!`)`(cucb [^`\n]+)`", text)))
+
+
+PYTHON = blocks("python")
+
+
+@pytest.mark.parametrize("code", [body for _, body in PYTHON], ids=[name for name, _ in PYTHON])
+def test_python_block_runs(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "block", "exec"), {"__name__": "__main__"})
+    assert "nan" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def test_example_runs(script: Path, tmp_path: Path) -> None:
+    assert len(script.read_text(encoding="utf-8").splitlines()) < 30
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "MKL", "OMP")}
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={**os.environ, **threads},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_there_is_something_to_check() -> None:
+    assert len(PYTHON) >= 8
+    assert len(EXAMPLES) == 3
+    assert len(command_lines()) >= 4
+
+
+@pytest.mark.parametrize("line", command_lines())
+def test_command_line_is_understood(line: str) -> None:
+    """The options are read by the command's own parser; nothing is run."""
+    program, command, *rest = shlex.split(line)
+    assert program == "cucb"
+    if command == "solve":
+        name, *options = rest
+        kind = solve.ENVIRONMENTS[name]
+        algo = options[options.index("--algo") + 1] if "--algo" in options else "contrastive-ucb"
+        default = solve.Solve(kind(), solve.Run(algo=algo), solve.preset(algo))
+        parse(solve.Solve[kind], options, line, default)
+    elif command == "bench":
+        assert rest[0] == "theory"
+        parse(bench.Theory, rest[1:], line, bench.Theory())
+    else:
+        assert command == "demo"
+        parse(demo.Demo, rest, line, demo.Demo())
+
+
+@pytest.mark.parametrize("text", mentioned_commands())
+def test_mentioned_command_exists(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the text a command may be shown without its options, so only its help is asked for."""
+    _, command, *rest = text.split()
+    assert command in COMMANDS
+    known = [word for word in rest if word != "--help"]
+    with contextlib.suppress(SystemExit):  # so ends --help where an option parser prints it
+        assert main([command, *known, "--help"]) == 0
+    assert "usage" in capsys.readouterr().out
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            if not target.startswith(("http", "docs/images/")):
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"

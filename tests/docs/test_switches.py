@@ -1,0 +1,27 @@
+"""The table of switches has every setting of the agent, with the default that it really has."""
+
+import ast
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from contrastive_ucb.agents.config import AgentConfig
+
+PAGE = (Path(__file__).parents[2] / "docs" / "switches.md").read_text(encoding="utf-8")
+ROWS = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", PAGE, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("field", fields(AgentConfig), ids=lambda field: field.name)
+def test_default_is_the_one_in_the_table(field: object) -> None:
+    name, default = field.name, field.default  # type: ignore[attr-defined]
+    shown = ROWS[name]
+    if default is None:
+        assert shown.startswith("none")
+    else:
+        assert ast.literal_eval(shown.strip("`")) == default
+
+
+def test_the_table_has_no_setting_that_does_not_exist() -> None:
+    assert ROWS.keys() - {field.name for field in fields(AgentConfig)} == {"negative_distribution"}
