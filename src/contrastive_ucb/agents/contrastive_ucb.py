@@ -36,7 +36,7 @@ from contrastive_ucb.agents.parts import (
 )
 from contrastive_ucb.agents.peers import preset
 from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.bonus.elliptical import bonus, cholesky, covariance, elliptical_width
+from contrastive_ucb.bonus.elliptical import bonus, cholesky, covariance, elliptical_width, log_det
 from contrastive_ucb.data.collect import collect, n_uniforms, steps_per_round
 from contrastive_ucb.data.counts import PairTotals
 from contrastive_ucb.envs.batch import MDPBatch
@@ -89,6 +89,7 @@ class ContrastiveUCB:
         self.policies = np.full(self.batch.rewards.shape, 1 / self.batch.n_actions)  # line 1: pi^0
         self.values = np.zeros(self.batch.rewards.shape[:3])
         self.bonus = np.zeros(self.batch.rewards.shape)
+        self.log_det = np.zeros(self.batch.n_seeds)  # of Sigma, summed over steps
         self.kernel: Kernel | None = None
 
     def round(self) -> None:
@@ -137,15 +138,17 @@ class ContrastiveUCB:
         """
         config, shape = self.config, self.batch.rewards.shape
         scale, ridge = self.schedule(k)
+        divisor = k if config.covariance == "averaged" else 1  # erratum E1
         if config.features == "table":  # one-hot features: Sigma is diagonal
-            width = torch.from_numpy(1 / np.sqrt(self.totals.visits + ridge))
+            diagonal = torch.from_numpy(self.totals.visits / divisor + ridge)
+            width, growth = diagonal.rsqrt(), diagonal.log().sum(-1)
         else:
             phi = torch.from_numpy(kernel.features)
             known = config.features == "true"  # LSVI-UCB's own covariance has all its data
             visits = self.totals.visits if known else self.totals.rolled_in
-            divisor = k if config.covariance == "averaged" else 1  # erratum E1
-            sigma = covariance(phi, torch.from_numpy(visits), ridge, divisor)
-            width = elliptical_width(phi, cholesky(sigma))
+            chol = cholesky(covariance(phi, torch.from_numpy(visits), ridge, divisor))
+            width, growth = elliptical_width(phi, chol), log_det(chol)
+        self.log_det = growth.sum(-1).numpy()
         beta = bonus(width, scale, 2.0 * self.batch.horizon).numpy().reshape(shape)
         if config.reward == "learnt":
             visits = self.totals.visits.reshape(shape)

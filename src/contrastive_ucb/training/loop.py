@@ -43,6 +43,7 @@ class Session:
             error = noted and on_grid(agent.n_rounds, until, per_decade=10)
             figures = tracker.measure(agent.kernel, agent.values, agent.policies, error)
             figures["bonus/mean"] = agent.bonus.mean((1, 2, 3))
+            figures["bonus/logdet"] = agent.log_det
             self.latest |= figures
             yield Round(agent.n_rounds, figures, noted)
 
