@@ -64,13 +64,20 @@ def test_every_switch_changes_the_run(
 def test_presets_are_the_defaults_that_options_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base = ["solve", "lowrank", "--algo", "uniform", *FAST, "--out", str(tmp_path)]
+    base = ["solve", "lowrank", "--algo", "epsilon-greedy", *FAST, "--out", str(tmp_path)]
     assert main([*base, "--epsilon", "0"]) == 0
     spec = json.loads(Path(last_json(capsys)["run_dir"], "spec.json").read_text())
     assert spec["config"]["agent"]["epsilon"] == 0
     assert main(base) == 0
     spec = json.loads(Path(last_json(capsys)["run_dir"], "spec.json").read_text())
-    assert spec["config"]["agent"]["epsilon"] == 1
+    assert spec["config"]["agent"]["epsilon"] == 0.1
+
+
+def test_the_last_algo_wins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two = ["--algo", "uniform", "--algo", "no-bonus"]
+    assert main(["solve", "lowrank", *two, *FAST, "--out", str(tmp_path)]) == 0
+    spec = json.loads(Path(last_json(capsys)["run_dir"], "spec.json").read_text())
+    assert (spec["agent"], spec["config"]["agent"]["epsilon"]) == ("no-bonus", 0)
 
 
 def test_several_seeds_have_means_and_runs(
@@ -135,6 +142,14 @@ def test_bad_arrays_are_one_line_and_exit_code_2(
         (["solve", "lock", "--rounds", "ten"], "'ten'"),
         (["solve", "lock", "--rank", "0"], "rank must be at least 1"),
         (["solve", "lock", "--n-dead", "0"], "n_dead must be at least 1"),
+        (["solve", "lowrank", "--true-rank", "0"], "rank must be at least 1"),
+        (["solve", "lowrank", "--algo", "no-bonus", "--alpha", "1"], "defined by alpha = 0"),
+        (["solve", "lowrank", "--algo", "uniform", "--epsilon", "0"], "defined by epsilon = 1"),
+        (["solve", "lowrank", "--algo", "ucbvi", "--features", "true"], "defined by features"),
+        (["solve", "riverswim", "--env-seed", "-1"], "env_seed must be at least 0"),
+        (["solve", "lock", "--checkpoint-seconds", "nan"], "checkpoint_seconds must be"),
+        (["solve", "lowrank", "--n-states", "1000000000"], "out of memory|too large|Unable"),
+        (["bench", "theory", "--out", "nowhere/x.json"], "no folder nowhere"),
         (["solve", "lock", "--alpha", "nan"], "alpha must be at least 0"),
         (["solve", "lock", "--colour", "red"], "--colour"),
         (["solve", "lock", "--negatives", "none"], "'sampled', 'exact'"),

@@ -47,10 +47,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ValueError(f"no command is called {given[0]!r}; {hint}")
         import_module(f"contrastive_ucb.commands.{given[0]}").run(given[1:])
     except KeyboardInterrupt:
-        print("cucb: stopped; the same command goes on from the last checkpoint", file=sys.stderr)
+        print("cucb: stopped; a repeated 'solve' or 'demo' goes on from here", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 0  # somebody closed our stdout, for example `cucb ... | head`
+    except MemoryError as error:
+        if debug:
+            raise
+        print(f"cucb: out of memory ({error}); use fewer states, seeds or steps", file=sys.stderr)
+        return 2
     except (ValueError, ArithmeticError, OSError) as error:
         if debug:
             raise

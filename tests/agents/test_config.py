@@ -17,7 +17,7 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rank": 0}, "rank must be at least 1 and finite, got 0"),
+        ({"rank": 0}, "rank must be at least 1, got 0"),
         ({"rank": -3}, "rank must be at least 1"),
         ({"class_size": 0}, "class_size must be at least 1"),
         ({"sweeps": 0}, "sweeps must be at least 1"),

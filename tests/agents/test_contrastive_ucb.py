@@ -241,7 +241,7 @@ def test_predict_takes_observations_as_gymnasium_gives_them() -> None:
     np.testing.assert_array_equal(actions, best.ravel())
     assert state == "kept"
     env.step(action)
-    with pytest.raises(ValueError, match=r"\(step, state\), got shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"\(step, state\), got int64 of shape \(3,\)"):
         agent.predict(np.zeros(3, dtype=np.int64))
 
 
@@ -252,7 +252,7 @@ def test_policy_of_several_seeds_must_be_chosen() -> None:
 
 @pytest.mark.parametrize("seed", [0, [0, 1, 2], []])
 def test_mdps_and_seeds_must_match(seed: Any) -> None:
-    with pytest.raises(ValueError, match="give one a seed"):
+    with pytest.raises(ValueError, match="give one MDP for each seed"):
         ContrastiveUCB([mdp(), mdp()] if seed != [] else [], seed=seed)
 
 

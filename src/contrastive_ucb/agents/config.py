@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args, get_type_hints
 
+from contrastive_ucb.envs.tabular import check_size
+
 Features = Literal["contrastive", "likelihood", "true", "table"]
 FunctionClass = Literal["counts", "finite"]
 Negatives = Literal["sampled", "exact"]
@@ -63,10 +65,12 @@ class AgentConfig:
                 value = getattr(self, name)
                 if value not in choices:
                     raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-        _at_least("rank", self.rank, 1)
-        _at_least("class_size", self.class_size, 1)
-        _at_least("sweeps", self.sweeps, 1)
-        for name in ("alpha", "reward_alpha", "epsilon", "tilt", "reseed_every"):
+        if self.rank is not None:
+            check_size("rank", self.rank)
+        check_size("class_size", self.class_size)
+        check_size("sweeps", self.sweeps)
+        check_size("reseed_every", self.reseed_every, least=0)
+        for name in ("alpha", "reward_alpha", "epsilon", "tilt"):
             _at_least(name, getattr(self, name), 0)
         for name in ("ridge", "constant", "pseudo", "failure"):
             if not 0 < getattr(self, name) < float("inf"):

@@ -41,9 +41,10 @@ from contrastive_ucb.data.collect import collect, n_uniforms, steps_per_round
 from contrastive_ucb.data.counts import PairTotals
 from contrastive_ucb.envs.batch import MDPBatch
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.tabular import TabularMDP
+from contrastive_ucb.envs.tabular import TabularMDP, check_size
 from contrastive_ucb.planning.value_iteration import greedy, plan
 from contrastive_ucb.training.streams import restore_stream, stream, stream_state
+from contrastive_ucb.training.threads import one_thread
 
 if TYPE_CHECKING:
     from contrastive_ucb.training.learn import Result
@@ -54,7 +55,7 @@ class ContrastiveUCB:
     """Contrastive UCB on a finite MDP, or on several of one size, one a seed.
 
     env        a TabularMDP (or any of the built-in ones), or a list of them
-    seed       of the random streams; a list with a list of MDPs
+    seed       of the random streams, at least 0; a list with a list of MDPs
     algo       "contrastive-ucb" or a peer: rep-ucb, lsvi-ucb, ucbvi, no-bonus, epsilon-greedy,
                uniform
     negative_distribution  P^- (S,), any distribution that touches zero nowhere; None follows `tilt`
@@ -70,10 +71,14 @@ class ContrastiveUCB:
         negative_distribution: Array | None = None,
         **settings: Any,
     ):
-        self.envs = [env] if isinstance(env, TabularMDP) else list(env)
-        self.seeds = [seed] if isinstance(seed, int) else list(seed)
+        self.envs = _mdps(env)
+        seeds = seed if isinstance(seed, (Sequence, np.ndarray)) else [seed]
+        self.seeds = [check_seed(one) for one in seeds]
         if len(self.envs) != len(self.seeds) or not self.envs:
-            raise ValueError(f"{len(self.envs)} MDPs and {len(self.seeds)} seeds; give one a seed")
+            raise ValueError(
+                f"{len(self.envs)} MDPs and {len(self.seeds)} seeds; give one MDP for each seed, "
+                "for example [env] * 3 with seed=[0, 1, 2]"
+            )
         self.algo = algo
         self.config: AgentConfig = resolve(preset(algo, **settings), self.envs[0])
         self.batch = MDPBatch.of(self.envs)
@@ -100,7 +105,8 @@ class ContrastiveUCB:
         self.model.add(tuples)
         self.totals.add(tuples)
         self.kernel = self.model.fit()  # lines 6-8
-        self.bonus = self._bonus(self.kernel, k)  # lines 9-10
+        with one_thread():
+            self.bonus = self._bonus(self.kernel, k)  # lines 9-10
         q, self.values = plan(self.kernel, self._rewards() + self.bonus, self._ceiling())  # 11-12
         if not np.isfinite(self.values).all():
             raise ArithmeticError(f"V-bar has a NaN or infinite entry in round {k}")
@@ -204,8 +210,14 @@ class ContrastiveUCB:
         The policy is deterministic. `state` and `episode_start` are there for tools that pass them.
         """
         at = np.asarray(observation)
-        if at.shape[-1:] != (2,):
-            raise ValueError(f"an observation is (step, state), got shape {at.shape}")
+        if at.shape[-1:] != (2,) or at.dtype.kind not in "iu":
+            raise ValueError(f"an observation is (step, state), got {at.dtype} of shape {at.shape}")
+        limits = np.array(self.policy.shape[:2])
+        if (at < 0).any() or (at >= limits).any():
+            raise ValueError(
+                f"the observation {at.tolist()} has no action; steps are 0..{limits[0] - 1} and "
+                f"states 0..{limits[1] - 1}"
+            )
         return np.asarray(self.policy.argmax(-1)[at[..., 0], at[..., 1]]), state
 
     def state_of(self, seed: int) -> dict[str, Any]:
@@ -213,6 +225,8 @@ class ContrastiveUCB:
         return {
             "n_rounds": self.n_rounds,
             "policy": self.policies[seed],
+            "values": self.values[seed],
+            "bonus": self.bonus[seed],
             "model": self.model.state_of(seed),
             "totals": self.totals.state_of(seed),
             "walk": stream_state(self.walk[seed]),
@@ -226,7 +240,27 @@ class ContrastiveUCB:
             raise ValueError(f"the seeds are at rounds {sorted(rounds)}; load those of one round")
         self.n_rounds = rounds.pop()
         self.policies = np.stack([state["policy"] for state in states])
+        self.values = np.stack([state["values"] for state in states])
+        self.bonus = np.stack([state["bonus"] for state in states])
         self.model.load_states([state["model"] for state in states])
         self.totals.load_states([state["totals"] for state in states])
         self.walk = [restore_stream(state["walk"]) for state in states]
         self.label = [restore_stream(state["label"]) for state in states]
+
+
+def check_seed(seed: int) -> int:
+    """A seed as a plain integer; numpy's are welcome too."""
+    check_size("seed", seed, least=0)
+    return int(seed)
+
+
+def _mdps(env: TabularMDP | Sequence[TabularMDP]) -> list[TabularMDP]:
+    """The MDPs without the wrappers that gymnasium.make puts around them."""
+    given = env if isinstance(env, Sequence) else [env]
+    inner = [getattr(one, "unwrapped", one) for one in given]
+    for one in inner:
+        if not isinstance(one, TabularMDP):
+            raise ValueError(
+                f"{type(one).__name__} is not a finite MDP; give its arrays to TabularMDP(P, r)"
+            )
+    return inner

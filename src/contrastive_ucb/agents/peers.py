@@ -29,6 +29,9 @@ PRESETS: dict[str, AgentConfig] = {
     "uniform": replace(NO_BONUS, epsilon=1.0),
 }
 
+# What makes a peer what it is, besides its features: with it changed, the name would be a lie.
+DEFINING = {"no-bonus": ("alpha",), "epsilon-greedy": ("alpha",), "uniform": ("alpha", "epsilon")}
+
 
 def preset(name: str, **changes: Any) -> AgentConfig:
     """The configuration called `name`, with changes; a change of None keeps the preset's value."""
@@ -42,4 +45,7 @@ def preset(name: str, **changes: Any) -> AgentConfig:
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
         raise ValueError(f"no setting is called {min(unknown)!r}; {hint}")
     given = {key: value for key, value in changes.items() if value is not None}
+    for key in ("features", *DEFINING.get(name, ())):
+        if (own := getattr(PRESETS[name], key)) != given.get(key, own):
+            raise ValueError(f"{name} is defined by {key} = {own}, so it cannot be {given[key]}")
     return replace(PRESETS[name], **given)

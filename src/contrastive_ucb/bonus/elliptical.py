@@ -13,6 +13,7 @@ name, never a number that looks like a bonus.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,11 +23,14 @@ def covariance(phi: Tensor, visits: Tensor, ridge: float, averaged_over: int = 1
 
     phi            (..., Z, d)
     visits         (..., Z)     how often z is in the bonus data D~, the only thing needed of it
-    averaged_over               k gives the form printed in the paper, (1/k) sum + lambda I: with
-                                it every bonus stays at its cap for ever (erratum E1); 1 is the
-                                form of the analysis
+    averaged_over               k gives the form printed in the paper, (1/k) sum + lambda I, which
+                                stops shrinking: with the theorem's gamma_k every bonus is at its
+                                cap (erratum E1). 1 is the sum of the analysis
     """
-    gram = (phi * visits.unsqueeze(-1)).mT @ phi / averaged_over
+    weighted = (phi * visits.unsqueeze(-1)).mT
+    # numpy multiplies matrix by matrix; torch's batched product rounds differently with the size
+    # of the batch, and a seed must not depend on the seeds beside it.
+    gram = torch.from_numpy(np.matmul(weighted.numpy(), phi.numpy())) / averaged_over
     return gram + ridge * torch.eye(phi.shape[-1], dtype=phi.dtype)
 
 

@@ -51,6 +51,8 @@ def run(arguments: Sequence[str]) -> None:
         print("usage: cucb bench theory [options]   (see 'cucb bench theory --help')")
         return
     options = parse(Theory, arguments[1:], "cucb bench theory", Theory())
+    if options.out is not None and not options.out.parent.is_dir():
+        raise ValueError(f"there is no folder {options.out.parent} for --out; make it first")
     figures: dict[str, Any] = {}
     for part in (_late_rounds, _batched_seeds, _large):
         print(f"measuring: {(part.__doc__ or '').splitlines()[0]}", file=sys.stderr)

@@ -48,4 +48,5 @@ def _one_line(boxed: str) -> str:
     """What tyro says, without the frame around it and the help it repeats."""
     _title, _, body = boxed.partition("\n")
     said = re.split("Argument helptext|For full helptext", re.sub(r"[╭╮╰╯─│]", " ", body))[0]
-    return " ".join(said.split()).rstrip(".")
+    # Options are named with dashes; a name without them is one of our own groups.
+    return re.sub(r"^Error parsing [^-\s]\S*: ", "", " ".join(said.split())).rstrip(".")

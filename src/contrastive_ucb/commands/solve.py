@@ -102,8 +102,10 @@ class Run:
 
     def __post_init__(self) -> None:
         for name, least in (("rounds", 1), ("seeds", 1), ("seed", 0), ("checkpoint_seconds", 0)):
-            if getattr(self, name) < least:
+            if not getattr(self, name) >= least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.env_seed is not None and self.env_seed < 0:
+            raise ValueError(f"env_seed must be at least 0, got {self.env_seed}")
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,8 @@ def _env_settings(command: Solve[Any]) -> dict[str, Any]:
     """The environment's own arguments; --rank speaks for the model, and here for the MDP too."""
     settings = asdict(command.env)
     if isinstance(command.env, LowRank):
-        settings["rank"] = settings.pop("true_rank") or command.agent.rank or 3
+        ranks = (settings.pop("true_rank"), command.agent.rank, 3)
+        settings["rank"] = next(rank for rank in ranks if rank is not None)
         settings["reward"] = settings.pop("reward_kind")
     if isinstance(command.env, File):
         if command.env.path is None:
@@ -170,13 +173,14 @@ def _env_settings(command: Solve[Any]) -> dict[str, Any]:
 
 
 def _algo(arguments: Sequence[str]) -> str:
-    """--algo decides the defaults of the other options, so it is read before them."""
+    """--algo decides the defaults of the other options, so it is read first; the last one wins."""
+    algo = "contrastive-ucb"
     for at, word in enumerate(arguments):
         if word == "--algo" and at + 1 < len(arguments):
-            return arguments[at + 1]
+            algo = arguments[at + 1]
         if word.startswith("--algo="):
-            return word.removeprefix("--algo=")
-    return "contrastive-ucb"
+            algo = word.removeprefix("--algo=")
+    return algo
 
 
 def _text(summary: dict[str, Any]) -> str:

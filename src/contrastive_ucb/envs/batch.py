@@ -36,6 +36,10 @@ class MDPBatch:
                 f"a batch needs MDPs of one size, got (H, S, A, d) = {sorted(sizes)}; "
                 "run the sizes one after another"
             )
+        kinds = {_kind(mdp) for mdp in mdps}
+        if len(kinds) != 1:
+            names = ", ".join(sorted({mdp.name for mdp in mdps}))
+            raise ValueError(f"a batch needs MDPs of one kind, got {names}; run them apart")
         measures = [mdp.kernel.measures for mdp in mdps]
         known = [table for table in measures if table is not None]
         scales = [m.rewards if m.reward_scale is None else m.reward_scale for m in mdps]
@@ -75,6 +79,12 @@ def draw(probs: Array, uniform: Array) -> IntArray:
     """
     below = probs.cumsum(-1)[..., :-1]  # the last is 1 and never below, whatever the rounding
     return np.asarray((below <= uniform[..., None]).sum(-1))
+
+
+def _kind(mdp: TabularMDP) -> tuple[object, ...]:
+    """What decides how an agent treats an MDP; in a batch it is the same for all."""
+    table = mdp.kernel.measures is None
+    return table, mdp.rank, mdp.reveals_reward, mdp.suggested_alpha, mdp.solved_gap
 
 
 def _stack(arrays: list[Array]) -> Array:

@@ -26,6 +26,7 @@ class Lock(TabularMDP):
     """
 
     reveals_reward = False
+    suggested_alpha = 1.0  # everything is hidden behind the last step
     solved_gap = 0.05
 
     def __init__(

@@ -19,6 +19,8 @@ class RiverSwim(TabularMDP):
     An episode starts at the left bank. Action 0 pays .005 there, action 1 pays 1 at the right bank.
     """
 
+    suggested_alpha = 0.1  # rewards come early and often, so H overstates what is unknown
+
     def __init__(self, n_states: int = 6, horizon: int = 20, *, render_mode: str | None = None):
         check_size("n_states", n_states, least=2)
         check_size("horizon", horizon)

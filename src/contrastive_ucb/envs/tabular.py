@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ class TabularMDP(gymnasium.Env[IntArray, np.int64]):
     metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
 
     reveals_reward: bool = True  # False: knowing the reward gives the answer away, learn it (E15)
-    suggested_alpha: float = 1.0  # size of the practical bonus, gamma = alpha H, that suits it
+    suggested_alpha: float = 0.3  # size of the practical bonus, gamma = alpha H, that suits it
     solved_gap: float | None = None  # part of V* that a policy may lose and still count as solved
 
     def __init__(
@@ -105,8 +105,8 @@ class TabularMDP(gymnasium.Env[IntArray, np.int64]):
 
     @staticmethod
     def load(path: str | Path, *, rank: int | None = None) -> TabularMDP:
-        """The MDP in an .npz file with arrays `transitions`, `rewards` and optionally `initial`."""
-        arrays = _read_npz(Path(path))
+        """The MDP in an .npz file: `transitions`, `rewards`, perhaps `initial`, `reward_scale`."""
+        arrays = _read_npz(Path(path), ("transitions", "rewards", "initial", "reward_scale"))
         if missing := {"transitions", "rewards"} - arrays.keys():
             names = " and ".join(sorted(missing))
             found = ", ".join(sorted(arrays)) or "nothing"
@@ -114,8 +114,13 @@ class TabularMDP(gymnasium.Env[IntArray, np.int64]):
                 f"{path} has no array named {names} (it has {found}); "
                 "write it with np.savez(path, transitions=P, rewards=r)"
             )
-        initial = arrays.get("initial")
-        return TabularMDP(arrays["transitions"], arrays["rewards"], initial, rank=rank)
+        return TabularMDP(
+            arrays["transitions"],
+            arrays["rewards"],
+            arrays.get("initial"),
+            reward_scale=arrays.get("reward_scale"),
+            rank=rank,
+        )
 
     @property
     def transitions(self) -> Array:
@@ -167,7 +172,9 @@ class TabularMDP(gymnasium.Env[IntArray, np.int64]):
 
 
 def check_size(name: str, value: int, least: int = 1) -> None:
-    """Stop unless the count `value` is at least `least`."""
+    """Stop unless the count `value` is a whole number of at least `least`."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
@@ -274,15 +281,17 @@ def _normalised(name: str, rows: Array) -> Array:
     return np.asarray(rows / sums[..., None])
 
 
-def _read_npz(path: Path) -> dict[str, Array]:
-    """All arrays of an .npz file; nothing is ever unpickled."""
+def _read_npz(path: Path, names: Collection[str]) -> dict[str, Array]:
+    """The arrays of these names in an .npz file; nothing is ever unpickled."""
     if not path.is_file():
         raise ValueError(
             f"no file at {path}; write one with np.savez(path, transitions=P, rewards=r)"
         )
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            if unknown := set(archive.files) - set(names):
+                raise ValueError(f"it has an array {min(unknown)!r}, not one of {', '.join(names)}")
+            return {name: archive[name] for name in archive.files if name in names}
     except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"{path} is not a readable .npz file of plain arrays ({error}); "

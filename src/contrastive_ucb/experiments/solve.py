@@ -6,15 +6,18 @@ whether it ran alone, in a batch, or was killed and resumed on the way.
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.agents.peers import preset
+from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.environments import identity_of, make_env
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import RunFolder
@@ -82,17 +85,21 @@ def solve(
     waiting = [seed for seed in seeds if not folders[seed].finished]
     if done := len(seeds) - len(waiting):
         say(f"{done} of {len(seeds)} runs are finished already; their results are shown")
+    if waiting:
+        problem.agent(waiting[:1])  # what cannot be built is an error before any folder is made
     with ExitStack() as opened:
         standing: dict[int, list[int]] = {}  # round -> seeds whose newest checkpoint is of it
         for seed in waiting:
             opened.enter_context(folders[seed])
+            if folders[seed].finished:  # by another process, before the lock was ours
+                continue
             standing.setdefault(_round_of(folders[seed]), []).append(seed)
         for start, group in sorted(standing.items()):
             if start:
                 say(f"{len(group)} runs go on from round {start}")
             batch = [folders[seed] for seed in group]
             _Batch(problem, group, batch, checkpoint_seconds).run(start, progress)
-    return [{**folders[seed].summary(), "run_dir": str(folders[seed].path)} for seed in seeds]
+    return [_summary(folders[seed]) for seed in seeds]
 
 
 class _Batch:
@@ -114,16 +121,20 @@ class _Batch:
             listeners: list[Listener] = [*self.metrics, *boards]
             for listener in listeners + ([bar] if bar else []):
                 closing.callback(listener.close)
+            interrupted = closing.enter_context(_interrupts())
             for played in self.session.rounds(self.problem.rounds):
                 if played.on_grid:
                     self._write(played, boards)
                 if bar is not None:
                     bar.on_event(progress_event(played.number, played.figures))
                 now = time.monotonic()
-                if now - saved >= self.every or played.number == self.problem.rounds:
+                last = played.number == self.problem.rounds
+                if last or interrupted.is_set() or now - saved >= self.every:
                     self.seconds = before + now - began
                     self._save(played.number)
                     saved = now
+                if interrupted.is_set():
+                    raise KeyboardInterrupt
         for at, folder in enumerate(self.folders):
             folder.finish({**self.session.summary(at), "seconds": round(self.seconds, 3)})
 
@@ -155,6 +166,35 @@ class _Batch:
             }
             save_checkpoint(folder.checkpoints, number, state)
             prune_checkpoints(folder.checkpoints, KEPT)
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Set when Ctrl-C was pressed, so that the round is finished and saved; a second one stops."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def press(number: int, frame: object) -> None:
+        pressed.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _summary(folder: RunFolder) -> dict[str, Any]:
+    summary = folder.summary()
+    if missing := {"algo", "env", "seed", "rounds", "average_regret", "seconds"} - summary.keys():
+        raise UserError(
+            f"{folder.path / 'DONE'} has no {min(missing)!r}; remove it and repeat the command"
+        )
+    return {**summary, "run_dir": str(folder.path)}
 
 
 def _round_of(folder: RunFolder) -> int:

@@ -89,4 +89,5 @@ def normalise(phi: Array, psi: Array, negatives: Array) -> Kernel:
     measures = psi * negatives
     mass = measures.sum(-1)  # (..., d)
     weights = phi * mass[..., None, :]
-    return Kernel(weights / weights.sum(-1, keepdims=True), measures / mass[..., None])
+    unit = np.where(mass > 0, mass, 1.0)  # a latent without mass has no weight either
+    return Kernel(weights / weights.sum(-1, keepdims=True), measures / unit[..., None])

@@ -24,6 +24,7 @@ from contrastive_ucb.representation.contrastive import (
 from contrastive_ucb.representation.reseed import reseeded
 from contrastive_ucb.representation.sums import DenseSums, SparseSums, make_sums
 
+FINITE_CELLS = 50_000_000  # 400 MB
 LEAST = 1e-2  # of the mean of a factor: below it a latent stops taking part, so a refit starts here
 
 
@@ -114,6 +115,11 @@ class FiniteModel:
 
     def __init__(self, phi: Array, psi: Array, negatives: Array, exact: bool = False):
         self.phi, self.psi, self.negatives, self.exact = phi, psi, negatives, exact
+        if (size := int(np.prod(phi.shape[:-1])) * psi.shape[-1]) > FINITE_CELLS:
+            raise ValueError(
+                f"a finite class of {size:,} values f is too large (limit {FINITE_CELLS:,}); "
+                "use a smaller class_size or function_class 'counts'"
+            )
         self.ratio = np.matmul(phi, psi)  # (B, M, H, Z, S)
         if not (least := float(self.ratio.min())) >= 0:
             raise ValueError(f"the function class has f = {least:.3g}; no f may be negative (E12)")

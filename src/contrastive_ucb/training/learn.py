@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.envs.tabular import check_size
 from contrastive_ucb.training.events import Event, ProgressListener
 from contrastive_ucb.training.loop import Session
 
@@ -20,7 +21,8 @@ class Result:
     """The figures of a run on a grid of rounds: nearly all at first, then 100 a decade.
 
     rounds   (n,)
-    figures  name -> (n,) for one seed, (n, B) for several; sums and averages are over all rounds
+    figures  name -> (n,) for one seed, (n, B) for several; sums and averages are over all rounds.
+             In large MDPs the model error is measured less often; NaN stands for "not measured"
     summary  one dictionary a seed
     """
 
@@ -54,15 +56,16 @@ class Result:
         figure = Figure(figsize=(9, 3.5), layout="constrained")
         panels = figure.subplots(1, 2)
         for axes, name in zip(panels, ("average_regret", "zeta"), strict=True):
-            axes.loglog(self.rounds, np.maximum(self.figures[name], 1e-12))
+            table = self.figures[name].reshape(len(self.rounds), -1)
+            measured = np.isfinite(table).all(-1)
+            axes.loglog(self.rounds[measured], np.maximum(table[measured], 1e-12))
             axes.set(xlabel="round", title=name.replace("_", " "))
         return figure
 
 
 def learn(session: Session, rounds: int, progress: bool = True) -> Result:
     """Play `rounds` more rounds and keep the figures of those on the grid."""
-    if rounds < 1:
-        raise ValueError(f"rounds must be at least 1, got {rounds}")
+    check_size("rounds", rounds)
     agent = session.agent
     until = agent.n_rounds + rounds
     bar = ProgressListener(until, agent.algo, start=agent.n_rounds) if progress else None
@@ -78,7 +81,9 @@ def learn(session: Session, rounds: int, progress: bool = True) -> Result:
         if bar is not None:
             bar.close()
     alone = len(agent.seeds) == 1
-    stacked = {name: np.stack([row[name] for row in kept]) for name in kept[-1]}
+    names = {name: None for row in kept for name in row}  # in order, each once
+    unmeasured = np.full(len(agent.seeds), np.nan)
+    stacked = {name: np.stack([row.get(name, unmeasured) for row in kept]) for name in names}
     figures = {name: table[:, 0] if alone else table for name, table in stacked.items()}
     summary = [session.summary(seed) for seed in range(len(agent.seeds))]
     return Result(np.array(numbers), figures, summary)
@@ -86,5 +91,5 @@ def learn(session: Session, rounds: int, progress: bool = True) -> Result:
 
 def progress_event(number: int, figures: dict[str, Array]) -> Event:
     """What a progress bar shows of a round: means over seeds."""
-    shown = ("gap", "average_regret", "zeta")
+    shown = ("gap", "zeta")
     return Event(number, {name: float(figures[name].mean()) for name in shown if name in figures})

@@ -34,6 +34,11 @@ class Session:
     def rounds(self, until: int) -> Iterator[Round]:
         """Play rounds until the agent has played `until` of them."""
         agent, tracker = self.agent, self.tracker
+        if agent.n_rounds != tracker.n_rounds:
+            raise ValueError(
+                f"the agent has played {agent.n_rounds} rounds and {tracker.n_rounds} of them are "
+                "accounted for; play all of them with learn() or none"
+            )
         while agent.n_rounds < until:
             tracker.follow(agent.roll_in)
             agent.round()
@@ -60,6 +65,7 @@ class Session:
             "env_steps": agent.env_steps,
             "final_gap": latest["gap"],
             "average_regret": latest["average_regret"],
+            "alpha": agent.config.alpha,
             "zeta": latest["zeta"],
             "xi": latest["xi"],
             **self.tracker.summary(seed),

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.errors import UserError
-from contrastive_ucb.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
+from contrastive_ucb.training.checkpoint import (
+    latest_checkpoint,
+    load_checkpoint,
+    prune_checkpoints,
+    save_checkpoint,
+)
 
 if TYPE_CHECKING:
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
 
 
 def save_agent(agent: ContrastiveUCB, folder: str | Path) -> Path:
-    """Write the agent as a checkpoint of its round into `folder`, beside older ones."""
+    """Write the agent into `folder`; what was saved there before is replaced, in one step."""
     count = range(len(agent.seeds))
     state = {
         "kind": "contrastive-ucb",
@@ -27,11 +32,16 @@ def save_agent(agent: ContrastiveUCB, folder: str | Path) -> Path:
         "envs": [_env_state(env) for env in agent.envs],
         "session": [agent.session.state_of(seed) for seed in count],
     }
-    return save_checkpoint(Path(folder), agent.n_rounds, state)
+    # Numbered by saves, not by rounds: the newest save wins whatever agent it is of.
+    before = latest_checkpoint(Path(folder))
+    number = 1 if before is None else int(before.name.removeprefix("step_")) + 1
+    saved = save_checkpoint(Path(folder), number, state)
+    prune_checkpoints(Path(folder), keep=1)
+    return saved
 
 
 def load_agent(folder: str | Path) -> ContrastiveUCB:
-    """The agent of the newest checkpoint in `folder`; it goes on exactly where it stopped."""
+    """The agent that was saved in `folder` last; it goes on exactly where it stopped."""
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
 
     path = latest_checkpoint(Path(folder))
