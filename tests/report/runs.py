@@ -41,7 +41,7 @@ def write_run(
                     "final_gap": level / 64,
                     "average_regret": level / 8,
                     "zeta": level / 64,
-                    "optimistic_fraction": 0.5,
+                    "strictly_optimistic_fraction": 0.5,
                     "seconds": 2.0,
                     **summary,
                 }

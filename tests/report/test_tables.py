@@ -11,7 +11,7 @@ def test_the_summary_table_equals_a_hand_computation(tmp_path):
     for seed, (level, solved_at) in enumerate([(1.0, 30), (2.0, 50), (6.0, None)]):
         write_run(
             tmp_path, "contrastive-ucb", "lock", seed, level=level, solved_at=solved_at,
-            optimistic_fraction=0.5 + seed / 10, seconds=1.0 + seed, rounds=5000,
+            strictly_optimistic_fraction=0.5 + seed / 10, seconds=1.0 + seed, rounds=5000,
         )  # fmt: skip
     table = summary_table(read_groups(tmp_path))
     (row,) = table.rows

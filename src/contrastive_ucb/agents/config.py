@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args, get_type_hints
 
-from contrastive_ucb.envs.tabular import check_size
+from contrastive_ucb.checks import check_size
 
 Features = Literal["contrastive", "likelihood", "true", "table"]
 FunctionClass = Literal["counts", "finite"]

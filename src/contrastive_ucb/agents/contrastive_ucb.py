@@ -37,11 +37,12 @@ from contrastive_ucb.agents.parts import (
 from contrastive_ucb.agents.peers import preset
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.bonus.elliptical import bonus, cholesky, covariance, elliptical_width, log_det
+from contrastive_ucb.checks import check_size
 from contrastive_ucb.data.collect import collect, n_uniforms, steps_per_round
 from contrastive_ucb.data.counts import PairTotals
 from contrastive_ucb.envs.batch import MDPBatch
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.tabular import TabularMDP, check_size
+from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.planning.value_iteration import greedy, plan
 from contrastive_ucb.training.streams import restore_stream, stream, stream_state
 from contrastive_ucb.training.threads import one_thread

@@ -63,13 +63,9 @@ def problems_of(options: Demo) -> list[Problem]:
 
     lowrank = {"n_states": 10, "n_actions": 3, "rank": 3, "horizon": 4, "reward": "sparse"}
     lock = {"n_dead": 20, "n_actions": 5, "horizon": 6}
-    optimists = ("contrastive-ucb", "rep-ucb", "lsvi-ucb", "ucbvi")
     small = [
-        Problem("lowrank", lowrank, algo, {"alpha": 0.3}, options.rounds, suite="demo")
-        for algo in optimists
-    ] + [
         Problem("lowrank", lowrank, algo, {}, options.rounds, suite="demo")
-        for algo in ("no-bonus", "uniform")
+        for algo in ("contrastive-ucb", "rep-ucb", "lsvi-ucb", "ucbvi", "no-bonus", "uniform")
     ]
     locks = [
         Problem("lock", lock, algo, {"negatives": "exact"}, options.lock_rounds, suite="demo")

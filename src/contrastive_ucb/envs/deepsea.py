@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from contrastive_ucb.envs.tabular import TabularMDP, check_size
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.training.streams import stream
 
 MOVE_COST = 0.01  # of N moves to the right

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from contrastive_ucb.arrays import Array
+from contrastive_ucb.checks import check_size
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.tabular import TabularMDP, check_size
+from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.training.streams import stream
 
 CONCENTRATION = 0.3  # of both Dirichlet distributions; small means peaked

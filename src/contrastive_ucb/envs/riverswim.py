@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from contrastive_ucb.envs.tabular import TabularMDP, check_size
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.envs.tabular import TabularMDP
 
 LEFT_BANK, RIGHT_BANK = 0.005, 1.0  # the two rewards
 DRIFT, STAY, AHEAD = 0.05, 0.6, 0.35  # swimming right in the middle of the river

@@ -25,6 +25,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.checks import check_size
 from contrastive_ucb.envs.kernel import Kernel
 
 TOLERANCE = 1e-6  # a distribution may miss 1 by this much; it is then divided by its sum
@@ -151,6 +152,12 @@ class TabularMDP(gymnasium.Env[IntArray, np.int64]):
             return None
         return f"step {self._step} of {self.horizon}, state {self._state}"
 
+    def __repr__(self) -> str:
+        sizes = (f"{n}={getattr(self, n)}" for n in ("n_states", "n_actions", "horizon", "rank"))
+        return f"{type(self).__name__}({', '.join(sizes)})"
+
+    __str__ = __repr__
+
     def state_dict(self) -> dict[str, Any]:
         """Where the episode is and what the random numbers will be, as JSON values."""
         random = self.np_random.bit_generator.state
@@ -169,14 +176,6 @@ class TabularMDP(gymnasium.Env[IntArray, np.int64]):
             return mean
         scale = float(self.reward_scale[at])  # u * scale < mean needs no division where scale is 0
         return scale if self.np_random.random() * scale < mean else 0.0
-
-
-def check_size(name: str, value: int, least: int = 1) -> None:
-    """Stop unless the count `value` is a whole number of at least `least`."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
 def _numbers(name: str, given: ArrayLike, axes: str) -> Array:

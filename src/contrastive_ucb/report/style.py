@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from contrastive_ucb.training.files import draft_of, sync_to_disk
+from contrastive_ucb.training.files import write_atomically
 
 WIDTH = 4.3  # inches, so that a label of 9 points keeps 10 pixels on a phone of 400
 LINE_HEIGHT = 0.155  # inches between two labels
@@ -195,16 +195,10 @@ def to_svg(figure: Figure) -> str:
 
 def save_png(figure: Figure, path: Path, dots_per_inch: int = 200) -> Path:
     """Write the figure as PNG, whole or not at all; the same figure gives the same bytes."""
-    draft = draft_of(path)
-    try:
-        with house_style():
-            figure.savefig(draft, format="png", dpi=dots_per_inch, metadata={"Software": None})
-        sync_to_disk(draft)
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    sync_to_disk(path.parent)
+    drawn = io.BytesIO()
+    with house_style():
+        figure.savefig(drawn, format="png", dpi=dots_per_inch, metadata={"Software": None})
+    write_atomically(path, drawn.getvalue())
     return path
 
 

@@ -15,7 +15,7 @@ COLUMNS = (
     ("final_gap", "final gap"),
     ("average_regret", "average regret"),
     ("zeta", "model error ζ"),
-    ("optimistic_fraction", "optimistic rounds"),
+    ("strictly_optimistic_fraction", "optimistic rounds"),
 )
 
 
@@ -103,6 +103,6 @@ def _number(name: str, value: float | None) -> str:
         return f"{value:,.0f}"
     if name == "seconds":
         return f"{value:.1f}"
-    if name == "optimistic_fraction":
+    if name == "strictly_optimistic_fraction":
         return f"{value:.1%}"
     return f"{value:.3g}" if abs(value) > 1e-9 else "0"  # below that it is rounding

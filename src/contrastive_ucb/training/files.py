@@ -26,11 +26,11 @@ def publish(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
     return final
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Put `text` in the file `path`: readers see the old file or the new one, never a part."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Put `content` in the file `path`: readers see the old file or the new one, never a part."""
     draft = draft_of(path)
     try:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_bytes(content.encode() if isinstance(content, str) else content)
         sync_to_disk(draft)
         draft.replace(path)
     except BaseException:

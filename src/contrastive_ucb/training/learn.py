@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.envs.tabular import check_size
+from contrastive_ucb.checks import check_size
 from contrastive_ucb.training.events import Event, ProgressListener
 from contrastive_ucb.training.loop import Session
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """The figures of a run on a grid of rounds: nearly all at first, then 100 a decade.
 
@@ -48,6 +48,11 @@ class Result:
     def zeta(self) -> Array:
         """The model error at these rounds: the largest over h, under the true rho~."""
         return self.figures["zeta"]
+
+    def __repr__(self) -> str:
+        last = ", ".join(f"{name} {self.figures[name][-1].mean():.4g}" for name in ("gap", "zeta"))
+        count = len(self.summary)
+        return f"Result({self.rounds[-1]} rounds, {count} seed{'s' * (count > 1)}: {last})"
 
     def plot(self) -> Figure:
         """Average regret and model error over rounds, as a matplotlib figure."""
