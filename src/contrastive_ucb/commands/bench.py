@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.training.files import write_atomically
 
@@ -40,8 +41,7 @@ class Theory:
 
     def __post_init__(self) -> None:
         for name, least in (("late", 200), ("rounds", 100), ("large_rounds", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+            check_size(name, getattr(self, name), least)
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ class Demo:
 
     def __post_init__(self) -> None:
         for name, least in (("rounds", 1), ("lock_rounds", 1), ("seeds", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+            check_size(name, getattr(self, name), least)
 
 
 def run(arguments: Sequence[str]) -> None:

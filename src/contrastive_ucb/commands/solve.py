@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from contrastive_ucb.agents.config import AgentConfig
 from contrastive_ucb.agents.peers import PRESETS, preset
+from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
 
 E = TypeVar("E")
@@ -101,11 +102,14 @@ class Run:
     """Print the summary as one JSON object, the last line of stdout."""
 
     def __post_init__(self) -> None:
-        for name, least in (("rounds", 1), ("seeds", 1), ("seed", 0), ("checkpoint_seconds", 0)):
-            if not getattr(self, name) >= least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
-        if self.env_seed is not None and self.env_seed < 0:
-            raise ValueError(f"env_seed must be at least 0, got {self.env_seed}")
+        for name, least in (("rounds", 1), ("seeds", 1), ("seed", 0)):
+            check_size(name, getattr(self, name), least)
+        if self.env_seed is not None:
+            check_size("env_seed", self.env_seed, least=0)
+        if not self.checkpoint_seconds >= 0:
+            raise ValueError(
+                f"checkpoint_seconds must be at least 0, got {self.checkpoint_seconds}"
+            )
 
 
 @dataclass(frozen=True)

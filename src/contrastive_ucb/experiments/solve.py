@@ -31,6 +31,7 @@ from contrastive_ucb.training.events import (
     Event,
     JsonlListener,
     Listener,
+    PositionedListener,
     ProgressListener,
     TensorBoardListener,
 )
@@ -108,7 +109,7 @@ class _Batch:
     def __init__(self, problem: Problem, seeds: list[int], folders: list[RunFolder], every: float):
         self.problem, self.folders, self.every = problem, folders, every
         self.session = Session(problem.agent(seeds))
-        self.metrics = [JsonlListener(folder.metrics) for folder in folders]
+        self.metrics: list[PositionedListener] = [JsonlListener(f.metrics) for f in folders]
         self.seconds = 0.0  # that passed while these runs were played, over all invocations
 
     def run(self, start: int, progress: bool) -> None:
