@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from contrastive_ucb.agents.peers import GAME_PRESETS
 from contrastive_ucb.cli import main
+from contrastive_ucb.envs import LowRankGame
+from contrastive_ucb.evaluation.games import nash_value
 
 FAST = ["--rounds", "5", "--json"]
 
@@ -36,6 +39,86 @@ def test_solve_runs_every_algorithm_on_every_environment(
     assert summary["rounds"] == 5
     assert Path(summary["run_dir"]).is_relative_to(tmp_path)
     assert ("solved_at" in summary) == (env[0] in ("lock", "deepsea"))
+
+
+@pytest.mark.parametrize("algo", GAME_PRESETS)
+@pytest.mark.parametrize("env", [["lowrank-game", "--rank", "2"], ["lock-game", "--n-dead", "2"]])
+def test_solve_runs_every_algorithm_on_every_game(
+    env: list[str], algo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = ["--n-actions", "2", "--n-column-actions", "3", "--horizon", "2"]
+    assert main(["solve", *env, *sizes, "--algo", algo, *FAST, "--out", str(tmp_path)]) == 0
+    summary = last_json(capsys)
+    assert (summary["algo"], summary["rounds"]) == (algo, 5)
+    assert sum(summary["cce_stages"].values()) > 0
+    assert ("solved_at" in summary) == (env[0] == "lock-game")
+
+
+@pytest.mark.parametrize("switch", [["--equilibrium", "midpoint"], ["--iota", "5"]])
+def test_every_switch_of_games_changes_the_run(
+    switch: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = ["solve", "lowrank-game", "--rounds", "30", "--json", "--out", str(tmp_path)]
+    assert main(plain) == 0
+    before = Path(last_json(capsys)["run_dir"], "metrics.jsonl").read_text()
+    assert main([*plain, *switch]) == 0
+    assert Path(last_json(capsys)["run_dir"], "metrics.jsonl").read_text() != before
+
+
+def test_own_game_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    game = LowRankGame(4, (2, 3), 2, 2, seed=1)
+    path = tmp_path / "my_game.npz"
+    np.savez(path, transitions=game.transitions, rewards=game.rewards)
+    words = ["solve", "file", f"--path={path}", "--rank", "2", *FAST, "--out", str(tmp_path)]
+    assert main([*words, "--algo", "contrastive-ulcb"]) == 0
+    assert last_json(capsys)["nash_value"] == pytest.approx(nash_value(game))
+    assert main(words) == 0  # a game's own algorithm is the default
+    assert last_json(capsys)["algo"] == "contrastive-ulcb"
+
+
+def bad_game(tmp_path: Path, transitions: tuple[int, ...], rewards: np.ndarray) -> str:
+    path = tmp_path / "bad.npz"
+    np.savez(path, transitions=np.full(transitions, 1 / transitions[-1]), rewards=rewards)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("transitions", "rewards", "message"),
+    [
+        ((1, 2, 2, 2, 2), np.full((1, 2, 2, 2), 1.5), r"rewards\[0,0,0,0\] is 1.5.*\[-1, 1\]"),
+        ((1, 2, 2, 2, 2, 2), np.zeros((1, 2, 2, 2, 2)), "two players and is zero-sum"),
+        ((1, 2, 2, 2, 2), np.zeros((1, 2, 2, 2, 2)), "rewards.*row player"),
+    ],
+)
+def test_bad_games_are_one_line_and_exit_code_2(
+    transitions: tuple[int, ...],
+    rewards: np.ndarray,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = bad_game(tmp_path, transitions, rewards)
+    assert main(["solve", "file", "--path", path, "--rank", "2", *FAST]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert re.search(message, line)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["lowrank-game", "--algo", "ucbvi"], "ucbvi is for MDPs; a game takes contrastive-ulcb"),
+        (["lowrank", "--algo", "tight-cce"], "tight-cce is for games; an MDP takes"),
+        (["lowrank-game", "--iota", "0"], "iota must be positive"),
+        (["lock-game", "--n-actions", "1"], "n_actions must be at least 2"),
+        (["lock", "--equilibrium", "cce"], "Unrecognized options"),
+    ],
+)
+def test_what_does_not_go_with_games_is_refused(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", *arguments, *FAST, "--out", str(tmp_path)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line
 
 
 @pytest.mark.parametrize(
@@ -160,7 +243,7 @@ def test_bad_arrays_are_one_line_and_exit_code_2(
         (["solve", "lock", "--out", "/proc/nowhere", "--rounds", "2"], "--out"),
         (["solve", "--json"], "name an environment"),
         (["slove"], "did you mean 'solve'"),
-        (["bench", "deep"], "there is 'theory'"),
+        (["bench", "deep"], "there are theory, games"),
         (["demo", "--seeds", "0"], "seeds must be at least 1"),
     ],
 )
@@ -206,6 +289,7 @@ def test_help_explains_without_torch(
 
 def test_demo_makes_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--rounds", "20", "--lock-rounds", "10", "--seeds", "2"]
+    sizes += ["--game-rounds", "5", "--lock-game-rounds", "5"]
     assert main(["demo", *sizes, "--json", "--out", str(tmp_path)]) == 0
     page = Path(last_json(capsys)["page"])
     assert page.is_relative_to(tmp_path.resolve())
@@ -226,3 +310,21 @@ def test_bench_prints_each_ratio_under_its_name(capsys: pytest.CaptureFixture[st
     assert figures["ten_seeds_over_one"] > 0
     assert 0 < figures["large_sampled_peak_gb"] < 2
     assert 0 < figures["large_exact_peak_gb"] < 2
+
+
+def test_bench_games_prints_each_ratio_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["bench", "games", "--games", "50", "--sample", "3", "--rounds", "3", "--json"]) == 0
+    )
+    figures = last_json(capsys)
+    for size in ("3x3", "5x5", "10x10"):
+        assert figures[f"speedup_{size}"] > 0
+        assert figures[f"max_gap_{size}"] <= 1e-6
+    assert figures["seconds_10_seeds_3_rounds_3x3"] > 0
+
+
+def test_bench_without_a_name_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench"]) == 0
+    said = capsys.readouterr().out
+    assert "theory" in said
+    assert "games" in said

@@ -4,39 +4,66 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 # Importing them registers them with Gymnasium.
-from contrastive_ucb.envs import DeepSea, Lock, LowRankMDP, RiverSwim, TabularMDP
+from contrastive_ucb.envs import (
+    DeepSea,
+    Lock,
+    LockGame,
+    LowRankGame,
+    LowRankMDP,
+    RiverSwim,
+    TabularGame,
+    TabularMDP,
+)
 
 if TYPE_CHECKING:
-    from contrastive_ucb.agents.config import AgentConfig
+    from contrastive_ucb.agents.config import AgentConfig, GameConfig
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-    from contrastive_ucb.agents.peers import PRESETS
+    from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
+    from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
     from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
+    from contrastive_ucb.evaluation.games import exploitability, game_value, nash, nash_value
+    from contrastive_ucb.planning.matrix_game import solve_cce, solve_nash
     from contrastive_ucb.training.learn import Result
     from contrastive_ucb.training.save import load_agent as load
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "GAME_PRESETS",
     "PRESETS",
     "AgentConfig",
     "ContrastiveUCB",
+    "ContrastiveULCB",
     "DeepSea",
+    "GameConfig",
     "Lock",
+    "LockGame",
+    "LowRankGame",
     "LowRankMDP",
     "Result",
     "RiverSwim",
+    "TabularGame",
     "TabularMDP",
+    "exploitability",
+    "game_value",
     "load",
+    "nash",
+    "nash_value",
     "optimal_value",
+    "solve_cce",
+    "solve_nash",
     "suboptimality",
 ]
 
 # These are fetched when first used, so that `cucb --help` need not wait for torch.
 _HOMES = {
-    "agents.config": ("AgentConfig",),
+    "agents.config": ("AgentConfig", "GameConfig"),
     "agents.contrastive_ucb": ("ContrastiveUCB",),
-    "agents.peers": ("PRESETS",),
+    "agents.contrastive_ulcb": ("ContrastiveULCB",),
+    "agents.peers": ("GAME_PRESETS", "PRESETS"),
     "evaluation.exact": ("optimal_value", "suboptimality"),
+    "evaluation.games": ("exploitability", "game_value", "nash", "nash_value"),
+    "planning.matrix_game": ("solve_cce", "solve_nash"),
     "training.learn": ("Result",),
     "training.save": ("load",),
 }

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 COMMANDS = {
-    "solve": "run Contrastive UCB or a peer on a finite MDP",
+    "solve": "run Contrastive UCB (on games ULCB) or a peer on a finite MDP or zero-sum game",
     "demo": "Contrastive UCB next to its peers in a few minutes, ending with a page of figures",
     "bench": "measure the costs that the documentation states, as ratios",
 }

@@ -252,7 +252,7 @@ def test_policy_of_several_seeds_must_be_chosen() -> None:
 
 @pytest.mark.parametrize("seed", [0, [0, 1, 2], []])
 def test_mdps_and_seeds_must_match(seed: Any) -> None:
-    with pytest.raises(ValueError, match="give one MDP for each seed"):
+    with pytest.raises(ValueError, match="give one environment for each seed"):
         ContrastiveUCB([mdp(), mdp()] if seed != [] else [], seed=seed)
 
 

@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.data.collect import Tuples, collect, n_uniforms, steps_per_round
 from contrastive_ucb.envs import LowRankMDP, TabularMDP
-from contrastive_ucb.envs.batch import MDPBatch, draw
+from contrastive_ucb.envs.batch import EnvBatch, draw
 from contrastive_ucb.evaluation.exact import one_step_later, rolled_in
 from contrastive_ucb.planning.value_iteration import occupancy
 
@@ -37,7 +37,7 @@ def uniforms(seed: int, n: int, horizon: int) -> tuple[Array, Array]:
 
 
 def many_rounds(factored: bool, n: int = N) -> Tuples:
-    batch = MDPBatch.of([small_mdp(factored)] * n)
+    batch = EnvBatch.of([small_mdp(factored)] * n)
     return collect(batch, np.stack([policy()] * n), NEGATIVES, *uniforms(7, n, H))
 
 
@@ -67,7 +67,7 @@ def test_steps_per_round_by_counting(horizon: int) -> None:
 
 @pytest.mark.parametrize("horizon", [1, 2, 5])
 def test_tuples_of_a_round_by_step(horizon: int) -> None:
-    batch = MDPBatch.of([LowRankMDP(S, A, 2, horizon)])
+    batch = EnvBatch.of([LowRankMDP(S, A, 2, horizon)])
     pi = np.full((1, horizon, S, A), 1 / A)
     got = collect(batch, pi, NEGATIVES, *uniforms(0, 1, horizon))
     assert got.n_rolled_in == horizon
@@ -155,7 +155,7 @@ def test_rewards_have_the_right_mean(tuples: Tuples) -> None:
 
 def test_rewards_without_scale_are_their_means() -> None:
     mdp = LowRankMDP(S, A, 2, H, reward="linear")
-    batch = MDPBatch.of([mdp])
+    batch = EnvBatch.of([mdp])
     got = collect(batch, np.full((1, H, S, A), 1 / A), NEGATIVES, *uniforms(3, 1, H))
     for column, h in enumerate(got.step):
         s, a = divmod(int(got.pair[0, column]), A)
@@ -166,10 +166,10 @@ def test_batch_equals_single_seeds_bit_for_bit() -> None:
     mdps = [LowRankMDP(S, A, 2, H, seed=seed) for seed in range(3)]
     policies = np.random.default_rng(1).dirichlet(np.ones(A), (3, H, S))
     walk, label = uniforms(4, 3, H)
-    together = collect(MDPBatch.of(mdps), policies, NEGATIVES, walk, label)
+    together = collect(EnvBatch.of(mdps), policies, NEGATIVES, walk, label)
     for i, mdp in enumerate(mdps):
         one = slice(i, i + 1)
-        alone = collect(MDPBatch.of([mdp]), policies[one], NEGATIVES, walk[one], label[one])
+        alone = collect(EnvBatch.of([mdp]), policies[one], NEGATIVES, walk[one], label[one])
         for name in ("pair", "next_state", "reward", "label", "contrast"):
             np.testing.assert_array_equal(getattr(together, name)[i], getattr(alone, name)[0])
 
@@ -183,4 +183,4 @@ def test_draw_inverts_the_cumulated_probabilities() -> None:
 
 def test_batch_of_different_sizes_is_refused() -> None:
     with pytest.raises(ValueError, match="one size"):
-        MDPBatch.of([LowRankMDP(4, 2, 2, 3), LowRankMDP(5, 2, 2, 3)])
+        EnvBatch.of([LowRankMDP(4, 2, 2, 3), LowRankMDP(5, 2, 2, 3)])

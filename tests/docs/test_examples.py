@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from contrastive_ucb.agents.peers import GAME_PRESETS, game_preset, preset
 from contrastive_ucb.cli import COMMANDS, main
-from contrastive_ucb.commands import bench, demo, solve
+from contrastive_ucb.commands import bench, bench_games, demo, solve
 from contrastive_ucb.commands.options import parse
 
 ROOT = Path(__file__).parents[2]
@@ -72,9 +73,10 @@ def test_example_runs(script: Path, tmp_path: Path) -> None:
 
 
 def test_there_is_something_to_check() -> None:
-    assert len(PYTHON) >= 8
-    assert len(EXAMPLES) == 3
-    assert len(command_lines()) >= 4
+    assert len(PYTHON) >= 14
+    assert sum(name.startswith("games.md") for name, _ in PYTHON) >= 4
+    assert len(EXAMPLES) == 4
+    assert len(command_lines()) >= 8
 
 
 @pytest.mark.parametrize("line", command_lines())
@@ -85,12 +87,16 @@ def test_command_line_is_understood(line: str) -> None:
     if command == "solve":
         name, *options = rest
         kind = solve.ENVIRONMENTS[name]
-        algo = options[options.index("--algo") + 1] if "--algo" in options else "contrastive-ucb"
-        default = solve.Solve(kind(), solve.Run(algo=algo), solve.preset(algo))
-        parse(solve.Solve[kind], options, line, default)
+        algo = options[options.index("--algo") + 1]
+        if "game" in name or (name == "file" and algo in GAME_PRESETS):  # no file is there to ask
+            for_game = solve.SolveGame(kind(), solve.Run(algo=algo), game_preset(algo))
+            parse(solve.SolveGame[kind], options, line, for_game)
+        else:
+            for_mdp = solve.Solve(kind(), solve.Run(algo=algo), preset(algo))
+            parse(solve.Solve[kind], options, line, for_mdp)
     elif command == "bench":
-        assert rest[0] == "theory"
-        parse(bench.Theory, rest[1:], line, bench.Theory())
+        measured = {"theory": bench.Theory, "games": bench_games.Games}[rest[0]]
+        parse(measured, rest[1:], line, measured())
     else:
         assert command == "demo"
         parse(demo.Demo, rest, line, demo.Demo())

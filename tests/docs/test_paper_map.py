@@ -45,19 +45,12 @@ def test_every_file_with_mathematics_is_mentioned(package: str) -> None:
     assert names <= {path for path, _ in REFERENCES}
 
 
-@pytest.mark.parametrize("line", range(1, 15))
-def test_every_line_of_algorithm_1_is_there(line: int) -> None:
-    section = PAGE.split("## Algorithm 1")[1].split("## Algorithm 3")[0]
-    rows = [cell.split("|")[1] for cell in section.splitlines() if cell.startswith("| ")]
-    assert any(str(line) in re.findall(r"\d+", row) for row in rows)
-
-
-@pytest.mark.parametrize("line", range(1, 23))
-def test_every_line_of_algorithm_3_is_there(line: int) -> None:
-    section = PAGE.split("## Algorithm 3")[1].split("## Equations")[0]
-    covered: set[int] = set()
+@pytest.mark.parametrize(("algorithm", "n_lines"), [(1, 15), (2, 18), (3, 22), (4, 22)])
+def test_every_line_of_an_algorithm_is_there(algorithm: int, n_lines: int) -> None:
+    section = PAGE.split(f"## Algorithm {algorithm},")[1].split("\n## ")[0]
+    covered: list[int] = []
     for row in section.splitlines():
         for part in row.split("|")[1].split(",") if row.startswith("| ") else []:
             ends = [int(number) for number in re.findall(r"\d+", part)]
-            covered |= set(range(ends[0], ends[-1] + 1)) if ends else set()
-    assert line in covered
+            covered += range(ends[0], ends[-1] + 1) if ends else []
+    assert covered == list(range(1, n_lines + 1))

@@ -1,4 +1,4 @@
-"""The table of switches has every setting of the agent, with the default that it really has."""
+"""The tables of switches have every setting of the agents, with the default that it really has."""
 
 import ast
 import re
@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from contrastive_ucb.agents.config import AgentConfig
+from contrastive_ucb.agents.config import GameConfig
+from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "switches.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", PAGE, flags=re.MULTILINE))
 
 
-@pytest.mark.parametrize("field", fields(AgentConfig), ids=lambda field: field.name)
+@pytest.mark.parametrize("field", fields(GameConfig), ids=lambda field: field.name)
 def test_default_is_the_one_in_the_table(field: object) -> None:
     name, default = field.name, field.default  # type: ignore[attr-defined]
     shown = ROWS[name]
@@ -23,5 +24,11 @@ def test_default_is_the_one_in_the_table(field: object) -> None:
         assert ast.literal_eval(shown.strip("`")) == default
 
 
+def test_every_algorithm_is_named() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{algo}`" in readme for algo in (*PRESETS, *GAME_PRESETS))
+    assert all(f"\n- {algo}:" in PAGE for algo in GAME_PRESETS if algo != "contrastive-ulcb")
+
+
 def test_the_table_has_no_setting_that_does_not_exist() -> None:
-    assert ROWS.keys() - {field.name for field in fields(AgentConfig)} == {"negative_distribution"}
+    assert ROWS.keys() - {field.name for field in fields(GameConfig)} == {"negative_distribution"}

@@ -6,9 +6,9 @@ import pytest
 from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.envs import Lock, LowRankMDP
-from contrastive_ucb.envs.batch import MDPBatch
 from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
-from contrastive_ucb.evaluation.tracker import STREAK, Tracker
+from contrastive_ucb.evaluation.mdp_tracker import MDPTracker
+from contrastive_ucb.evaluation.tracker import STREAK
 from contrastive_ucb.planning.value_iteration import plan
 from contrastive_ucb.training.loop import Session
 
@@ -70,15 +70,15 @@ def test_figures_equal_a_slow_twin(algo: str) -> None:
         assert "solved_at" not in summary  # a random MDP is not a task
 
 
-def feed(tracker: Tracker, mdp: Lock, pattern: list[bool]) -> None:
-    """Rounds with an optimal policy where the pattern says so, else one that is wrong at once."""
-    best = np.eye(mdp.n_actions)[plan(mdp.kernel, mdp.rewards)[0].argmax(-1)]
-    worst = np.roll(best, 1, axis=-1)
-    values = np.zeros((1, *mdp.rewards.shape[:2]))
-    for good in pattern:
-        policy = (best if good else worst)[None]
-        tracker.follow(policy)
-        tracker.measure(tracker.batch.kernel, values, policy, error=False)
+def feed(agent: ContrastiveUCB, policies: list[Array]) -> MDPTracker:
+    """The accounts of rounds in which the agent would have planned these policies (H, S, A)."""
+    tracker = MDPTracker(agent)
+    agent.round()  # for a kernel; what it planned is replaced
+    for policy in policies:
+        agent.policies = policy[None]
+        tracker.follow(agent.policies)
+        tracker.measure(agent, error=False)
+    return tracker
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,9 @@ def feed(tracker: Tracker, mdp: Lock, pattern: list[bool]) -> None:
 )
 def test_solved_is_the_first_round_of_a_streak(pattern: str, solved_at: int | None) -> None:
     mdp = Lock(horizon=3, n_actions=3, n_dead=2)
-    tracker = Tracker(MDPBatch.of([mdp]), mdp.solved_gap)
-    feed(tracker, mdp, [mark == "1" for mark in pattern])
+    best = np.eye(3)[plan(mdp.kernel, mdp.rewards)[0].argmax(-1)]
+    worst = np.roll(best, 1, axis=-1)
+    tracker = feed(ContrastiveUCB(mdp), [best if mark == "1" else worst for mark in pattern])
     assert tracker.summary(0)["solved_at"] == solved_at
 
 
@@ -104,15 +105,11 @@ def test_a_policy_may_lose_the_solved_gap_but_no_more() -> None:
     worst = np.roll(best, 1, axis=-1)
     loss = suboptimality(mdp, worst)
     for share, solved in ((0.049 / loss, 1), (0.2, 0)):
-        tracker = Tracker(MDPBatch.of([mdp]), 0.05)
         mixed = best.copy()
         mixed[0] = (1 - share) * best[0] + share * worst[0]
         gap = suboptimality(mdp, mixed)
         assert (gap <= 0.05) == bool(solved)
-        for _ in range(STREAK):
-            tracker.follow(mixed[None])
-            tracker.measure(tracker.batch.kernel, np.zeros((1, 2, 4)), mixed[None], error=False)
-        assert tracker.solved_at[0] == solved
+        assert feed(ContrastiveUCB(mdp), [mixed] * STREAK).solved_at[0] == solved
 
 
 def test_state_goes_round() -> None:

@@ -18,6 +18,12 @@ from contrastive_ucb.training.checkpoint import CheckpointError, latest_checkpoi
 
 LOWRANK = {"n_states": 6, "n_actions": 2, "rank": 2, "horizon": 3}
 
+GAME = {
+    "env": "lowrank-game",
+    "env_settings": {"n_states": 4, "n_actions": [2, 3], "rank": 2, "horizon": 2},
+    "algo": "contrastive-ulcb",
+}
+
 
 def problem(**changes: object) -> Problem:
     settings: dict[str, object] = {"env": "lowrank", "env_settings": LOWRANK, "rounds": 40}
@@ -68,10 +74,19 @@ def test_lock_summary_says_when_it_was_solved(tmp_path: Path) -> None:
     assert summary["final_gap"] == pytest.approx(0, abs=1e-9)
 
 
-def test_batched_seeds_equal_separate_runs(tmp_path: Path) -> None:
-    batch = solve(problem(), [3, 4, 5], tmp_path / "batch", progress=False)
+def test_game_summary_has_what_is_promised(tmp_path: Path) -> None:
+    [summary] = solve(problem(**GAME), [0], tmp_path, progress=False)
+    names = "nash_value exploitability average_gap certificate bracket_fraction max_cce_gap"
+    assert {*names.split(), "cce_stages", "final_gap", "zeta", "run_dir"} <= summary.keys()
+    assert summary["trajectories"] == 40 * 2
+    json.dumps(summary, allow_nan=False)
+
+
+@pytest.mark.parametrize("changes", [{}, GAME, {**GAME, "algo": "tight-cce"}])
+def test_batched_seeds_equal_separate_runs(tmp_path: Path, changes: dict) -> None:
+    batch = solve(problem(**changes), [3, 4, 5], tmp_path / "batch", progress=False)
     for summary in batch:
-        [alone] = solve(problem(), [summary["seed"]], tmp_path / "alone", progress=False)
+        [alone] = solve(problem(**changes), [summary["seed"]], tmp_path / "alone", progress=False)
         assert without_time(alone) == without_time(summary)
         same_results(Path(alone["run_dir"]), Path(summary["run_dir"]))
 
@@ -93,10 +108,9 @@ def test_ctrl_c_saves_the_round_it_is_in(tmp_path: Path) -> None:
     command += ["--out", str(tmp_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     patience = time.monotonic() + 60
-    while not list(tmp_path.rglob("metrics.jsonl")):
+    while not any(file.stat().st_size for file in tmp_path.rglob("metrics.jsonl")):
         assert time.monotonic() < patience
         time.sleep(0.01)
-    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -147,10 +161,11 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("stop_at", [1, 13, 39])
+@pytest.mark.parametrize("changes", [{}, GAME], ids=["mdp", "game"])
 def test_interrupted_run_equals_an_undisturbed_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict, stop_at: int
 ) -> None:
-    whole = solve(problem(), [0, 1], tmp_path / "whole", progress=False)
+    whole = solve(problem(**changes), [0, 1], tmp_path / "whole", progress=False)
     real = module.progress_event
 
     def stopping(number: int, figures: dict) -> object:
@@ -160,9 +175,9 @@ def test_interrupted_run_equals_an_undisturbed_one(
 
     monkeypatch.setattr(module, "progress_event", stopping)
     with pytest.raises(Stop):
-        solve(problem(), [0, 1], tmp_path / "cut", checkpoint_seconds=0)
+        solve(problem(**changes), [0, 1], tmp_path / "cut", checkpoint_seconds=0)
     monkeypatch.setattr(module, "progress_event", real)
-    cut = solve(problem(), [0, 1], tmp_path / "cut", progress=False)
+    cut = solve(problem(**changes), [0, 1], tmp_path / "cut", progress=False)
     for one, other in zip(whole, cut, strict=True):
         assert without_time(one) == without_time(other)
         same_results(Path(one["run_dir"]), Path(other["run_dir"]))
@@ -236,6 +251,11 @@ def test_file_is_told_by_its_content(tmp_path: Path) -> None:
     assert summary["env"] == "file"
     np.savez(path, transitions=tables[1], rewards=rewards)
     assert mine.spec(0).identity() != before
+
+
+def test_overall_adds_up_counts_by_name() -> None:
+    runs = [{"seed": s, "cce_stages": {"pure": s, "previous": 2}} for s in (3, 4)]
+    assert overall(runs)["cce_stages"] == {"pure": 7, "previous": 4}
 
 
 def test_overall_has_means_and_the_runs() -> None:

@@ -1,13 +1,18 @@
 """Small made-up run folders, written with the package's own writers."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.training.checkpoint import save_checkpoint
 from contrastive_ucb.training.events import Event, JsonlListener
 
 STEPS = (1, 2, 4, 8, 16, 32, 64)
+GAME = {"name": "lowrank-game", "n_states": 4, "n_actions": [3, 2], "rank": 2, "horizon": 2}
 
 
 def write_run(
@@ -23,30 +28,66 @@ def write_run(
     **summary: Any,
 ) -> Path:
     """A run whose average regret is level / sqrt(k) and whose zeta is level / k."""
+
+    def measured(step: int) -> dict[str, float]:
+        values = {"gap": level / step, "average_regret": level / step**0.5}
+        return values if step == 2 else {**values, "zeta": level / step}  # not all rounds have it
+
+    whole = {
+        "rounds": 64,
+        "trajectories": 256,
+        "optimal_value": 2.0,
+        "final_gap": level / 64,
+        "average_regret": level / 8,
+        "zeta": level / 64,
+        "strictly_optimistic_fraction": 0.5,
+        "seconds": 2.0,
+        **summary,
+    }
     spec = RunSpec(suite, agent, task, seed, {"rounds": 64})
-    with RunFolder(spec, root) as run:
-        listener = JsonlListener(run.metrics)
-        for step in steps:
-            values = {"gap": level / step, "average_regret": level / step**0.5}
-            if step != 2:  # not every round has a model error
-                values["zeta"] = level / step
-            listener.on_event(Event(step, values))
-        listener.close()
-        if finished:
-            run.finish(
-                {
-                    "rounds": 64,
-                    "trajectories": 256,
-                    "optimal_value": 2.0,
-                    "final_gap": level / 64,
-                    "average_regret": level / 8,
-                    "zeta": level / 64,
-                    "strictly_optimistic_fraction": 0.5,
-                    "seconds": 2.0,
-                    **summary,
-                }
-            )
-        return run.path
+    return _write(spec, root, steps, measured, whole if finished else None)
+
+
+def write_game_run(
+    root: Path,
+    agent: str,
+    task: str,
+    seed: int,
+    *,
+    level: float = 1.0,
+    finished: bool = True,
+    policies: bool = True,
+    env: dict[str, Any] = GAME,
+    **summary: Any,
+) -> Path:
+    """A run with the gap level / k, three times that as its certificate, and a checkpoint."""
+
+    def measured(step: int) -> dict[str, float]:
+        gap = level / step
+        return {"gap": gap, "average_gap": level / step**0.5, "certificate": 3 * gap}
+
+    whole = {
+        "rounds": 64,
+        "trajectories": 128,
+        "final_gap": level / 64,
+        "average_gap": level / 8,
+        "exploitability": level / 32,
+        "certificate": 3 * level / 64,
+        "bracket_fraction": 0.75,
+        "seconds": 2.0,
+        **summary,
+    }
+    spec = RunSpec("demo", agent, task, seed, {"env": env, "env_seed": None, "rounds": 64})
+    path = _write(spec, root, STEPS, measured, whole if finished else None)
+    if policies:
+        rows, columns = env["n_actions"]
+        shape = (1, env["horizon"], env["n_states"])
+        best = {
+            "row": np.full((*shape, rows), 1 / rows),
+            "column": np.full((*shape, columns), 1 / columns),
+        }
+        save_checkpoint(path / "checkpoints", 64, {"session": {"agent": {"best": best}}})
+    return path
 
 
 def write_demo(root: Path) -> None:
@@ -55,3 +96,26 @@ def write_demo(root: Path) -> None:
             write_run(root, agent, "lowrank", seed, level=1.0 + at + seed / 10)
             opened = 20 + seed if agent == "contrastive-ucb" else None
             write_run(root, agent, "lock", seed, level=1.0 + at / 10, solved_at=opened)
+    for at, agent in enumerate(("uniform", "contrastive-ulcb")):
+        bonus = {} if agent == "contrastive-ulcb" else {"certificate": 0.0}
+        for seed in range(2):
+            write_game_run(root, agent, "lowrank-game", seed, level=1.0 + at + seed / 10, **bonus)
+            solved = 30 + seed if agent == "contrastive-ulcb" else None
+            write_game_run(root, agent, "lock-game", seed, solved_at=solved, **bonus)
+
+
+def _write(
+    spec: RunSpec,
+    root: Path,
+    steps: tuple[int, ...],
+    measured: Callable[[int], dict[str, float]],
+    summary: dict[str, Any] | None,
+) -> Path:
+    with RunFolder(spec, root) as run:
+        listener = JsonlListener(run.metrics)
+        for step in steps:
+            listener.on_event(Event(step, measured(step)))
+        listener.close()
+        if summary is not None:
+            run.finish(summary)
+        return run.path

@@ -3,11 +3,13 @@
 import re
 
 import pytest
-from report.runs import write_demo, write_run
+from report.runs import write_demo, write_game_run, write_run
 
+from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.report.demo_page import write_demo_page
+from contrastive_ucb.report.demo_text import INTRO, PEERS
 
 COMMANDS = ["make demo", "cucb solve lock --out 'a & b'"]
 
@@ -28,15 +30,51 @@ def made(tmp_path_factory):
 
 def test_the_page_has_its_parts(made):
     text = made.read_text(encoding="utf-8")
-    assert text.count("<svg") == 3
-    assert text.count("<table>") == 2
-    for part in ("Figure 1.", "Figure 2.", "Figure 3.", "Table 1.", "Table 2."):
-        assert part in text
+    assert text.count("<svg") == 7
+    assert text.count("<table>") == 4
+    parts = [*(f"Figure {n}." for n in range(1, 8)), *(f"Table {n}." for n in range(1, 5))]
+    places = [text.index(part) for part in parts]
+    assert places[:7] == sorted(places[:7])
+    assert places[7:] == sorted(places[7:])
     assert "contrastive-ucb in 3 of 3; no-bonus in 0 of 3; uniform in 0 of 3" in text
     assert "cucb solve lock --out &#x27;a &amp; b&#x27;" in text
     assert re.search(r"contrastive-ucb [\d.]+, Python 3[\d.]+, numpy [\d.]+, torch ", text)
     names = {path.name for path in made.parent.iterdir()}
-    assert names == {"demo.html", "regret.png", "model_error.png", "lock.png"}
+    pictures = ("regret", "model_error", "lock", "gap", "certificate", "equilibrium", "vault")
+    assert names == {"demo.html", *(f"{name}.png" for name in pictures)}
+
+
+def test_games_stand_apart_from_the_mdps_of_the_same_kind(made):
+    """`lowrank-game` begins with `lowrank`; the two once would have shared a table."""
+    text = made.read_text(encoding="utf-8")
+    lowrank, lock, game, vault = re.findall(r"<tbody>(.*?)</tbody>", text, flags=re.DOTALL)
+    assert "contrastive-ulcb" not in lowrank + lock
+    assert "contrastive-ulcb" in game
+    assert "contrastive-ulcb in 2 of 2; uniform in 0 of 2" in text
+    assert re.search(r"contrastive-ulcb</th>.*<td>2 of 2</td><td>30.5</td>", vault)
+    assert '<th scope="row">uniform</th><td>2</td><td>64</td>' in game
+
+
+def test_every_picture_is_told_in_words(made):
+    text = made.read_text(encoding="utf-8")
+    told = re.findall(r'role="img" aria-label="([^"]+)"', text)
+    assert len(told) == 7
+    assert len(set(told)) == 7
+    thirds = "Learnt: the row player 0.33, 0.33, 0.33, the column player 0.50, 0.50, value"
+    assert any(thirds in alt for alt in told)
+
+
+def test_the_words_that_games_need_are_explained(made):
+    text = made.read_text(encoding="utf-8")
+    words = ("zero-sum", "Nash equilibrium", "exploitability", "certificate", "coarse correlated")
+    for word in words:
+        assert word in " ".join(INTRO)
+        assert word in text
+
+
+@pytest.mark.parametrize("name", [*PRESETS, *GAME_PRESETS])
+def test_everybody_who_can_take_part_is_introduced(name):
+    assert PEERS[name].endswith(".")
 
 
 def test_nothing_comes_from_elsewhere(made):
@@ -69,6 +107,9 @@ def test_unfinished_runs_are_shown_as_such(root, tmp_path):
     text = write_demo_page(root, tmp_path / "demo.html", COMMANDS).read_text(encoding="utf-8")
     assert "Not finished, and left out: uniform seed 3." in text
     assert "3 of 4 (missing: 3)" in text
+    write_game_run(root, "uniform", "lock-game", 5, finished=False)
+    text = write_demo_page(root, tmp_path / "demo.html", COMMANDS).read_text(encoding="utf-8")
+    assert "left out: uniform seed 5." in text
 
 
 def test_only_the_given_folders_are_shown(root, tmp_path):
@@ -85,3 +126,9 @@ def test_without_runs_there_is_no_page(tmp_path):
     with pytest.raises(UserError, match=r"no run of lock-\* is finished"):
         write_demo_page(tmp_path, tmp_path / "out" / "demo.html", COMMANDS)
     assert not (tmp_path / "out").exists()
+
+
+def test_without_contrastive_ulcb_there_is_no_certificate_to_show(root, tmp_path):
+    kept = {path for path in root.glob("demo/*/*") if path.parent.name != "contrastive-ulcb"}
+    with pytest.raises(UserError, match="no run of contrastive-ulcb on the random game"):
+        write_demo_page(root, tmp_path / "out" / "demo.html", COMMANDS, kept)

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from report.runs import STEPS, write_demo, write_run
 
+from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.report.figures import curves, lock_figure, save_png, to_svg
 from contrastive_ucb.report.interval import mean_interval
 from contrastive_ucb.report.read import read_groups
-from contrastive_ucb.report.style import COLOURS, colour, spread
+from contrastive_ucb.report.style import COLOURS, SPARE, colour, spread
 
 
 @pytest.fixture
@@ -162,6 +163,10 @@ def test_svgs_share_no_ids_and_refer_to_their_own(groups):
 def test_colours_are_fixed_and_different():
     assert len(set(COLOURS.values())) == len(COLOURS)
     assert colour("contrastive-ucb") == "#D55E00"
+    assert colour("contrastive-ulcb") == colour("contrastive-ucb")
+    for family in (PRESETS, GAME_PRESETS):
+        assert len({colour(agent) for agent in family}) == len(family)
+        assert not {colour(agent) for agent in family} & {*SPARE}
     assert colour("somebody new") == colour("somebody new")
     assert colour("somebody new") not in COLOURS.values()
 

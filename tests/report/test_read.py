@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from report.runs import STEPS, write_run
 
+from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
 from contrastive_ucb.errors import UserError
-from contrastive_ucb.report.read import missing_seeds, read_groups
+from contrastive_ucb.report.read import agent_order, missing_seeds, read_groups
 
 
 def test_groups_are_sorted_with_contrastive_ucb_first_and_strangers_last(tmp_path):
@@ -17,6 +18,11 @@ def test_groups_are_sorted_with_contrastive_ucb_first_and_strangers_last(tmp_pat
     found = [(group.task, group.agent) for group in read_groups(tmp_path)]
     agents = ["contrastive-ucb", "uniform", "a-peer"]
     assert found == [(task, agent) for task in ("lock", "lowrank") for agent in agents]
+
+
+@pytest.mark.parametrize("family", [PRESETS, GAME_PRESETS])
+def test_agents_of_a_family_keep_its_order(family):
+    assert sorted(set(family), key=agent_order) == list(family)
 
 
 def test_runs_are_sorted_by_seed_as_a_number(tmp_path):

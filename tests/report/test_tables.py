@@ -1,10 +1,16 @@
 """Tables say what a hand computation says."""
 
 import pytest
-from report.runs import write_run
+from report.runs import write_game_run, write_run
 
 from contrastive_ucb.report.read import read_groups
-from contrastive_ucb.report.tables import NOTHING, Table, solved_seeds, summary_table
+from contrastive_ucb.report.tables import (
+    GAME_COLUMNS,
+    NOTHING,
+    Table,
+    solved_seeds,
+    summary_table,
+)
 
 
 def test_the_summary_table_equals_a_hand_computation(tmp_path):
@@ -61,6 +67,33 @@ def test_missing_seeds_are_shown(tmp_path):
 def test_rounding_is_not_shown_as_a_gap(tmp_path):
     write_run(tmp_path, "uniform", "lock", 0, final_gap=-2e-16)
     assert summary_table(read_groups(tmp_path)).rows[0][4] == "0"
+
+
+def test_the_table_of_games_equals_a_hand_computation(tmp_path):
+    for seed, level in enumerate((1.0, 3.0)):
+        write_game_run(tmp_path, "contrastive-ulcb", "lock-game", seed, level=level, solved_at=None)
+    table = summary_table(read_groups(tmp_path), GAME_COLUMNS)
+    assert dict(zip(table.header, table.rows[0], strict=True)) == {
+        "agent": "contrastive-ulcb",
+        "seeds": "2",
+        "rounds": "64",
+        "trajectories": "128",
+        "average gap": "0.25",
+        "last round's gap": "0.0312",
+        "exploitability of the recommended pair": "0.0625",
+        "its certificate": "0.0938",
+        "rounds in which the bracket held": "75.0%",
+        "solved": "0 of 2",
+        "median round": NOTHING,
+        "seconds": "2.0",
+    }
+
+
+def test_an_empty_certificate_is_not_shown(tmp_path):
+    """Without a bonus the certificate is 0 in every round and says nothing."""
+    write_game_run(tmp_path, "no-bonus", "lowrank-game", 0, certificate=0.0)
+    (row,) = summary_table(read_groups(tmp_path), GAME_COLUMNS).rows
+    assert row[4:] == ("0.125", "0.0156", "0.0312", NOTHING, "75.0%", "2.0")
 
 
 def test_markdown():

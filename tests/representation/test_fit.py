@@ -11,7 +11,7 @@ from contrastive_ucb.arrays import Array
 from contrastive_ucb.data import counts as counts_module
 from contrastive_ucb.data.collect import Tuples, collect, n_uniforms
 from contrastive_ucb.envs import LowRankMDP
-from contrastive_ucb.envs.batch import MDPBatch
+from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.representation.contrastive import lift
 from contrastive_ucb.representation.fit import LEAST, CountsModel, FiniteModel, class_around
@@ -33,7 +33,7 @@ def generators(*seeds: int) -> list[np.random.Generator]:
 
 def rounds(n: int, seed: int = 0, n_seeds: int = B) -> list[Tuples]:
     """Data of n rounds with a uniform policy, one MDP a seed."""
-    batch = MDPBatch.of([LowRankMDP(S, A, D, H, seed=i) for i in range(n_seeds)])
+    batch = EnvBatch.of([LowRankMDP(S, A, D, H, seed=i) for i in range(n_seeds)])
     rng = np.random.default_rng(seed)
     n_walk, n_label = n_uniforms(H)
     uniform = np.full((n_seeds, H, S, A), 1 / A)

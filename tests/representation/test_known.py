@@ -5,15 +5,15 @@ import pytest
 
 from contrastive_ucb.data.collect import Tuples, collect, n_uniforms
 from contrastive_ucb.envs import LowRankMDP
-from contrastive_ucb.envs.batch import MDPBatch
+from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.representation.known import TABLE_CELLS, TableModel, TrueFeaturesModel
 
 B, H, S, A, D = 2, 3, 5, 2, 3
 NEGATIVES = np.array([0.3, 0.3, 0.2, 0.1, 0.1])
 
 
-def data(n_rounds: int) -> tuple[MDPBatch, list[Tuples]]:
-    batch = MDPBatch.of([LowRankMDP(S, A, D, H, seed=seed) for seed in range(B)])
+def data(n_rounds: int) -> tuple[EnvBatch, list[Tuples]]:
+    batch = EnvBatch.of([LowRankMDP(S, A, D, H, seed=seed) for seed in range(B)])
     rng = np.random.default_rng(0)
     n_walk, n_label = n_uniforms(H)
     uniform = np.full((B, H, S, A), 1 / A)

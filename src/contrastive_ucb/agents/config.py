@@ -1,4 +1,4 @@
-"""Everything that can be set about Contrastive UCB, in one frozen and checked class."""
+"""Everything that can be set about Contrastive UCB and ULCB, frozen and checked when made."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ ScheduleName = Literal["practical", "theory"]
 CovarianceForm = Literal["sum", "averaged"]
 RewardKnowledge = Literal["auto", "known", "learnt"]
 Switch = Literal["auto", "on", "off"]
+Equilibrium = Literal["cce", "midpoint", "tight"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class AgentConfig:
     covariance: CovarianceForm = "sum"
     """The sum of the analysis, or the average printed in the paper (erratum E1)."""
     clip: Switch = "auto"
-    """Clip Q_h to [0, H - h + 1]; auto does so with the practical schedule only."""
+    """Clip Q_h to [0, H - h + 1], in games to plus or minus that; auto: with practical only."""
     reward: RewardKnowledge = "auto"
     """Known as in the paper, or learnt; auto learns it where knowing it gives the answer away."""
     reward_alpha: float = 0.3
@@ -60,7 +61,7 @@ class AgentConfig:
     """Pseudo-visits a pair and a latent, which look like P^-."""
 
     def __post_init__(self) -> None:
-        for name, kind in get_type_hints(AgentConfig).items():
+        for name, kind in get_type_hints(type(self)).items():
             if (choices := get_args(kind)) and isinstance(choices[0], str):
                 value = getattr(self, name)
                 if value not in choices:
@@ -86,6 +87,21 @@ class AgentConfig:
     @property
     def clips(self) -> bool:
         return self.clip == "on" or (self.clip == "auto" and self.schedule == "practical")
+
+
+@dataclass(frozen=True)
+class GameConfig(AgentConfig):
+    """The same for a game, which adds the equilibrium of line 15."""
+
+    equilibrium: Equilibrium = "cce"
+    """Any CCE of (Q-upper, Q-lower), the Nash equilibrium of their mean, or the tightest CCE."""
+    iota: float = 0.1
+    """c of iota_k = c / sqrt(k), what a player may gain by leaving the equilibrium."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.iota < float("inf"):
+            raise ValueError(f"iota must be positive, got {self.iota}")
 
 
 def _at_least(name: str, value: float | None, least: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import log
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,11 +13,12 @@ from contrastive_ucb.agents.config import AgentConfig
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.bonus.schedule import Coefficients, PracticalSchedule, TheorySchedule
 from contrastive_ucb.data.collect import Tuples
-from contrastive_ucb.envs.batch import MDPBatch
+from contrastive_ucb.envs.batch import Env, EnvBatch
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.representation.fit import CountsModel, FiniteModel, class_around
 from contrastive_ucb.representation.known import TableModel, TrueFeaturesModel
+
+C = TypeVar("C", bound=AgentConfig)
 
 
 class Model(Protocol):
@@ -29,12 +30,12 @@ class Model(Protocol):
     def load_states(self, states: list[dict[str, Any]]) -> None: ...
 
 
-def resolve(config: AgentConfig, env: TabularMDP) -> AgentConfig:
-    """The configuration with everything that depends on the MDP filled in."""
+def resolve(config: C, env: Env) -> C:
+    """The configuration with everything that depends on the MDP or game filled in."""
     rank = config.rank or env.rank
     if rank is None and config.features in ("contrastive", "likelihood"):
         raise ValueError(
-            f"the MDP {env.name!r} does not say its rank; pass one with rank=d (--rank d)"
+            f"the environment {env.name!r} does not say its rank; pass one with rank=d (--rank d)"
             f"{_measured_rank(env)}"
         )
     if config.function_class == "finite":
@@ -46,7 +47,7 @@ def resolve(config: AgentConfig, env: TabularMDP) -> AgentConfig:
     return replace(config, rank=rank, reward=reward, alpha=alpha)
 
 
-def checked_negatives(given: Array | None, config: AgentConfig, batch: MDPBatch) -> Array:
+def checked_negatives(given: Array | None, config: AgentConfig, batch: EnvBatch) -> Array:
     """P^- (S,), a distribution that touches zero nowhere (l.173)."""
     n_states = batch.n_states
     if given is None:
@@ -67,7 +68,7 @@ def checked_negatives(given: Array | None, config: AgentConfig, batch: MDPBatch)
 
 
 def make_model(
-    config: AgentConfig, batch: MDPBatch, negatives: Array, generators: list[np.random.Generator]
+    config: AgentConfig, batch: EnvBatch, negatives: Array, generators: list[np.random.Generator]
 ) -> Model:
     """What learns P^; only the contrastive classes and maximum likelihood learn features."""
     shape = (batch.n_seeds, batch.horizon, batch.n_pairs, batch.n_states)
@@ -99,7 +100,7 @@ def make_model(
 
 
 def make_schedule(
-    config: AgentConfig, batch: MDPBatch, negatives: Array, model: Model
+    config: AgentConfig, batch: EnvBatch, negatives: Array, model: Model
 ) -> Callable[[int], Coefficients]:
     if config.schedule == "practical" or config.alpha == 0:  # no bonus is no bonus
         return PracticalSchedule(batch.horizon, config.alpha or 0.0, config.ridge)
@@ -113,7 +114,7 @@ def make_schedule(
     )
 
 
-def _factored(batch: MDPBatch, seed: int) -> Kernel:
+def _factored(batch: EnvBatch, seed: int) -> Kernel:
     """The true kernel of one seed with both factors; a table's are its rows and the identity."""
     features, measures = batch.kernel.features[seed], batch.kernel.measures
     if measures is None:
@@ -122,7 +123,7 @@ def _factored(batch: MDPBatch, seed: int) -> Kernel:
     return Kernel(features, measures[seed])
 
 
-def _measured_rank(env: TabularMDP) -> str:
+def _measured_rank(env: Env) -> str:
     """A hint with the rank of the table, where it is cheap to measure."""
     if env.kernel.features.size > 2_000_000:
         return ""

@@ -1,14 +1,14 @@
-"""`cucb bench theory`: the costs that the documentation states, as ratios within one run."""
+"""`cucb bench NAME`: the costs that the documentation states, as ratios within one run."""
 
 from __future__ import annotations
 
 import multiprocessing
 import resource
-import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from json import dumps
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.commands.timing import in_turns
 from contrastive_ucb.training.files import write_atomically
 
 if TYPE_CHECKING:
+    from contrastive_ucb.commands.bench_games import Games
     from contrastive_ucb.training.loop import Session
 
 
@@ -45,22 +47,44 @@ class Theory:
 
 
 def run(arguments: Sequence[str]) -> None:
-    if not arguments or arguments[0] != "theory":
-        if arguments and arguments[0] not in ("-h", "--help"):
-            raise ValueError(f"no bench is called {arguments[0]!r}; there is 'theory'")
-        print("usage: cucb bench theory [options]   (see 'cucb bench theory --help')")
+    from contrastive_ucb.commands.bench_games import Games
+
+    benches: dict[str, tuple[Any, Callable[[Any], dict[str, Any]]]] = {
+        "theory": (Theory, _theory),
+        "games": (Games, _games),
+    }
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("usage: cucb bench NAME [options]   ('cucb bench NAME --help' lists them)\n")
+        for name, (kind, _) in benches.items():
+            print(f"  {name:8} {kind.__doc__}")
         return
-    options = parse(Theory, arguments[1:], "cucb bench theory", Theory())
+    name, *rest = arguments
+    if name not in benches:
+        raise ValueError(f"no bench is called {name!r}; there are {', '.join(benches)}")
+    kind, measure = benches[name]
+    options = parse(kind, rest, f"cucb bench {name}", kind())
     if options.out is not None and not options.out.parent.is_dir():
         raise ValueError(f"there is no folder {options.out.parent} for --out; make it first")
+    figures = measure(options)
+    if options.out is not None:
+        write_atomically(options.out, dumps(figures, indent=1) + "\n")
+    lines = [f"  {label:42} {value:.4g}" for label, value in figures.items()]
+    emit(figures, options.json, "\n".join([f"bench {name}", *lines]))
+
+
+def _theory(options: Theory) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for part in (_late_rounds, _batched_seeds, _large):
         print(f"measuring: {(part.__doc__ or '').splitlines()[0]}", file=sys.stderr)
         figures |= part(options)
-    if options.out is not None:
-        write_atomically(options.out, dumps(figures, indent=1) + "\n")
-    lines = [f"  {name:42} {value:.4g}" for name, value in figures.items()]
-    emit(figures, options.json, "\n".join(["bench theory", *lines]))
+    return figures
+
+
+def _games(options: Games) -> dict[str, Any]:
+    from contrastive_ucb.commands.bench_games import measure
+
+    print("measuring: matrix games, all at once and one linear program a game", file=sys.stderr)
+    return measure(options)
 
 
 def _late_rounds(options: Theory) -> dict[str, float]:
@@ -77,8 +101,12 @@ def _late_rounds(options: Theory) -> dict[str, float]:
         early.load_states(at_100)  # always from round 100 again
         _play(early, 150)
 
-    ratio, _ = _in_turns(early_rounds, lambda: _play(late, late.agent.n_rounds + 50))
-    return {"late_round_over_round_100": ratio, "late_memory_over_round_100": after / before}
+    works = (early_rounds, partial(_play_on, late, 50))
+    first, second = in_turns(works, turns=9)
+    return {
+        "late_round_over_round_100": second / first,
+        "late_memory_over_round_100": after / before,
+    }
 
 
 def _batched_seeds(options: Theory) -> dict[str, float]:
@@ -87,14 +115,16 @@ def _batched_seeds(options: Theory) -> dict[str, float]:
     ten = _session(list(range(options.seed, options.seed + 10)))
     _play(one, 100)
     _play(ten, 100)
-    ratio, _ = _in_turns(
-        lambda: _play(one, one.agent.n_rounds + 50), lambda: _play(ten, ten.agent.n_rounds + 50)
-    )
+    works = [partial(_play_on, session, 50) for session in (one, ten)]
+    alone, together = in_turns(works, turns=9)
     whole = _session(list(range(options.seed, options.seed + 10)))
     began = time.perf_counter()
     _play(whole, options.rounds)
     seconds = time.perf_counter() - began
-    return {"ten_seeds_over_one": ratio, f"seconds_10_seeds_{options.rounds}_rounds": seconds}
+    return {
+        "ten_seeds_over_one": together / alone,
+        f"seconds_10_seeds_{options.rounds}_rounds": seconds,
+    }
 
 
 def _large(options: Theory) -> dict[str, float]:
@@ -125,8 +155,7 @@ def _large_run(send: Connection, negatives: str, seed: int, rounds: int) -> None
         agent.round()
     seconds = (time.perf_counter() - began) / rounds
     agent.session.tracker.follow(agent.roll_in)
-    assert agent.kernel is not None
-    agent.session.tracker.measure(agent.kernel, agent.values, agent.policies, error=True)
+    agent.session.tracker.measure(agent, error=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # kB to GB
     send.send((peak, seconds))
 
@@ -146,16 +175,8 @@ def _play(session: Session, until: int) -> None:
         pass
 
 
-def _in_turns(first: Any, second: Any, turns: int = 9) -> tuple[float, float]:
-    """The median time of `second` over that of `first`, measured in turns on a noisy machine."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(turns):
-        for work, kept in zip((first, second), times, strict=True):
-            began = time.perf_counter()
-            work()
-            kept.append(time.perf_counter() - began)
-    medians = [statistics.median(kept) for kept in times]
-    return medians[1] / medians[0], medians[0]
+def _play_on(session: Session, rounds: int) -> None:
+    _play(session, session.agent.n_rounds + rounds)
 
 
 def _memory() -> float:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Demo:
-    """Regret and model error on a low-rank MDP, and a lock that only the bonus opens."""
+    """Low-rank MDPs and games, and a lock and a vault that need the bonus."""
 
     seed: int = 0
     """The first seed."""
@@ -27,14 +27,19 @@ class Demo:
     """Rounds on the low-rank MDP."""
     lock_rounds: int = 800
     """Rounds on the lock."""
+    game_rounds: int = 1000
+    """Rounds on the low-rank game."""
+    lock_game_rounds: int = 1500
+    """Rounds on the vault, the lock for two players."""
     out: Path = Path("runs")
     """Where run folders and the page go."""
     json: bool = False
     """Print the summary as one JSON object, the last line of stdout."""
 
     def __post_init__(self) -> None:
-        for name, least in (("rounds", 1), ("lock_rounds", 1), ("seeds", 1), ("seed", 0)):
-            check_size(name, getattr(self, name), least)
+        for name in ("rounds", "lock_rounds", "game_rounds", "lock_game_rounds", "seeds"):
+            check_size(name, getattr(self, name))
+        check_size("seed", self.seed, least=0)
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -58,7 +63,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def problems_of(options: Demo) -> list[Problem]:
-    """What the demo runs: six algorithms on the low-rank MDP, four on the lock."""
+    """What the demo runs: first the MDPs, then the games."""
     from contrastive_ucb.experiments.solve import Problem
 
     lowrank = {"n_states": 10, "n_actions": 3, "rank": 3, "horizon": 4, "reward": "sparse"}
@@ -71,13 +76,26 @@ def problems_of(options: Demo) -> list[Problem]:
         Problem("lock", lock, algo, {"negatives": "exact"}, options.lock_rounds, suite="demo")
         for algo in ("contrastive-ucb", "no-bonus", "epsilon-greedy", "uniform")
     ]
-    return small + locks
+    game = {"n_states": 6, "n_actions": [3, 3], "rank": 3, "horizon": 3}
+    vault = {"horizon": 5, "n_actions": [3, 3], "n_dead": 10}
+    games = [
+        Problem("lowrank-game", game, algo, {}, options.game_rounds, suite="demo")
+        for algo in ("contrastive-ulcb", "omni-vi", "midpoint-nash", "no-bonus", "uniform")
+    ]
+    vaults = [
+        Problem("lock-game", vault, algo, {}, options.lock_game_rounds, suite="demo")
+        for algo in ("contrastive-ulcb", "no-bonus", "uniform")
+    ]
+    return small + locks + games + vaults
 
 
 def _command(problem: Problem, options: Demo) -> str:
     """The same run as a command of its own."""
     settings = {**problem.env_settings, **problem.agent_settings}
     settings["reward-kind"] = settings.pop("reward", None)
+    if isinstance(counts := settings.get("n_actions"), list):  # one count a player
+        rows, columns = counts
+        settings |= {"n_actions": rows, "n_column_actions": columns if columns != rows else None}
     words = [
         f"--{name.replace('_', '-')} {value}"
         for name, value in settings.items()

@@ -1,4 +1,4 @@
-"""`cucb solve ENV`: an algorithm on a finite MDP, one seed or several at once."""
+"""`cucb solve ENV`: an algorithm on a finite MDP or game, one seed or several at once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from contrastive_ucb.agents.config import AgentConfig
-from contrastive_ucb.agents.peers import PRESETS, preset
+from contrastive_ucb.agents.config import AgentConfig, GameConfig
+from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS, game_preset, preset
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.experiments.environments import family_of
 
 E = TypeVar("E")
 
@@ -64,8 +65,38 @@ class RiverSwim:
 
 
 @dataclass(frozen=True)
+class LowRankGame:
+    """A random low-rank zero-sum game: phi and psi are Dirichlet(.3), rewards U[-1,1]."""
+
+    n_states: int = 6
+    """S."""
+    n_actions: int = 3
+    """Actions of the row player, and of the column player unless --n-column-actions says else."""
+    n_column_actions: int | None = None
+    """Actions of the column player."""
+    horizon: int = 3
+    """H, the steps of an episode."""
+    true_rank: int | None = None
+    """d of the game; by default --rank, or 3. Give both to choose the model's rank wrong."""
+
+
+@dataclass(frozen=True)
+class LockGame:
+    """A vault with an intruder and a guard: only the right joint action leads further in."""
+
+    horizon: int = 5
+    """H, the doors of the vault."""
+    n_actions: int = 3
+    """Actions of the row player, and of the column player unless --n-column-actions says else."""
+    n_column_actions: int | None = None
+    """Actions of the column player."""
+    n_dead: int = 10
+    """Observations that the dead state is spread over."""
+
+
+@dataclass(frozen=True)
 class File:
-    """Your own MDP: an .npz with transitions (H,S,A,S), rewards (H,S,A) and perhaps initial (S)."""
+    """Your own: an .npz with transitions (H,S,A,S) and rewards (H,S,A); a game has (H,S,A,B...)."""
 
     path: Path | None = None
     """Where the file is; numpy.savez(path, transitions=P, rewards=r) writes one."""
@@ -76,6 +107,8 @@ ENVIRONMENTS: dict[str, type] = {
     "lock": Lock,
     "deepsea": DeepSea,
     "riverswim": RiverSwim,
+    "lowrank-game": LowRankGame,
+    "lock-game": LockGame,
     "file": File,
 }
 
@@ -85,15 +118,15 @@ class Run:
     """What to run, for how long, and where to."""
 
     algo: str = "contrastive-ucb"
-    """contrastive-ucb, rep-ucb, lsvi-ucb, ucbvi, no-bonus, epsilon-greedy or uniform."""
+    """contrastive-ucb or a peer, in games contrastive-ulcb or a peer; cucb solve --help has all."""
     rounds: int = 1000
     """Rounds K; each costs H trajectories."""
     seed: int = 0
-    """The first seed, of the run and of the MDP."""
+    """The first seed, of the run and of the environment."""
     seeds: int = 1
     """How many seeds, from --seed on; they are played at once and equal separate runs."""
     env_seed: int | None = None
-    """One MDP for all seeds; by default each seed has its own."""
+    """One environment for all seeds; by default each seed has its own."""
     out: Path = Path("runs")
     """Where run folders go. Repeating a command resumes it, or shows what is finished."""
     checkpoint_seconds: float = 30.0
@@ -121,6 +154,15 @@ class Solve(Generic[E]):
     agent: AgentConfig
 
 
+@dataclass(frozen=True)
+class SolveGame(Generic[E]):
+    """Run an algorithm on a finite zero-sum game; duality gap and bounds are accounted exactly."""
+
+    env: E
+    run: Run
+    agent: GameConfig
+
+
 def run(arguments: Sequence[str]) -> None:
     if not arguments or arguments[0].startswith("-"):
         if not arguments or arguments[0] in ("-h", "--help"):
@@ -132,13 +174,19 @@ def run(arguments: Sequence[str]) -> None:
         close = get_close_matches(name, ENVIRONMENTS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(ENVIRONMENTS)}"
         raise ValueError(f"no environment is called {name!r}; {hint}")
-    kind = ENVIRONMENTS[name]
-    default = Solve(kind(), Run(algo=_algo(rest)), preset(_algo(rest)))
-    command = parse(Solve[kind], rest, f"cucb solve {name}", default)  # type: ignore[valid-type]
-    _solve(name, command)
+    kind: Any = ENVIRONMENTS[name]
+    prog = f"cucb solve {name}"
+    if _is_game(name, rest):
+        algo = _given("--algo", rest) or "contrastive-ulcb"
+        for_game = SolveGame(kind(), Run(algo=algo), game_preset(algo))
+        _solve(name, parse(SolveGame[kind], rest, prog, for_game))
+    else:
+        algo = _given("--algo", rest) or "contrastive-ucb"
+        for_mdp = Solve(kind(), Run(algo=algo), preset(algo))
+        _solve(name, parse(Solve[kind], rest, prog, for_mdp))
 
 
-def _solve(name: str, command: Solve[Any]) -> None:
+def _solve(name: str, command: Solve[Any] | SolveGame[Any]) -> None:
     from contrastive_ucb.experiments.solve import Problem, overall, solve  # imports torch
 
     options = command.run
@@ -162,29 +210,41 @@ def _solve(name: str, command: Solve[Any]) -> None:
     emit(summary, options.json, _text(summary))
 
 
-def _env_settings(command: Solve[Any]) -> dict[str, Any]:
-    """The environment's own arguments; --rank speaks for the model, and here for the MDP too."""
+def _env_settings(command: Solve[Any] | SolveGame[Any]) -> dict[str, Any]:
+    """The environment's own arguments; --rank speaks for the model, and here for the truth too."""
     settings = asdict(command.env)
-    if isinstance(command.env, LowRank):
+    if "true_rank" in settings:
         ranks = (settings.pop("true_rank"), command.agent.rank, 3)
         settings["rank"] = next(rank for rank in ranks if rank is not None)
+    if "reward_kind" in settings:
         settings["reward"] = settings.pop("reward_kind")
+    if "n_column_actions" in settings:
+        rows, columns = settings["n_actions"], settings.pop("n_column_actions")
+        settings["n_actions"] = [rows, rows if columns is None else columns]
     if isinstance(command.env, File):
-        if command.env.path is None:
-            raise ValueError("which file? pass --path my.npz")
         settings = {"path": str(command.env.path), "rank": command.agent.rank}
     return settings
 
 
-def _algo(arguments: Sequence[str]) -> str:
-    """--algo decides the defaults of the other options, so it is read first; the last one wins."""
-    algo = "contrastive-ucb"
+def _is_game(name: str, arguments: Sequence[str]) -> bool:
+    """Games have settings of their own, so this is known before the options are read."""
+    if name == "file":
+        path = _given("--path", arguments)
+        if path is None and not {"-h", "--help"} & set(arguments):
+            raise ValueError("which file? pass --path my.npz")
+        return path is not None and family_of(name, {"path": path}) == "game"
+    return family_of(name, {}) == "game"
+
+
+def _given(option: str, arguments: Sequence[str]) -> str | None:
+    """An option that decides about the others is read before them; the last one wins."""
+    found = None
     for at, word in enumerate(arguments):
-        if word == "--algo" and at + 1 < len(arguments):
-            algo = arguments[at + 1]
-        if word.startswith("--algo="):
-            algo = word.removeprefix("--algo=")
-    return algo
+        if word == option and at + 1 < len(arguments):
+            found = arguments[at + 1]
+        if word.startswith(f"{option}="):
+            found = word.removeprefix(f"{option}=")
+    return found
 
 
 def _text(summary: dict[str, Any]) -> str:
@@ -194,16 +254,20 @@ def _text(summary: dict[str, Any]) -> str:
     for name, value in summary.items():
         if name in ("algo", "env", "runs", "seeds", "seed"):
             continue
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {count:,}" for key, count in value.items() if count)
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
         lines.append(f"  {name.replace('_', ' '):30} {shown if value is not None else 'never'}")
     return "\n".join(lines)
 
 
 def _help() -> str:
-    lines = [f"  {name:10} {kind.__doc__}" for name, kind in ENVIRONMENTS.items()]
+    lines = [f"  {name:12} {kind.__doc__}" for name, kind in ENVIRONMENTS.items()]
     return (
-        "usage: cucb solve ENV [options]\n\nRun an algorithm on a finite MDP and account for it"
-        " exactly.\n\nenvironments:\n" + "\n".join(lines) + "\n\nalgorithms (--algo): "
-        f"{', '.join(PRESETS)}\n\n`cucb solve ENV --help` lists the options, for example\n"
+        "usage: cucb solve ENV [options]\n\nRun an algorithm on a finite MDP or zero-sum game and"
+        " account for it exactly.\n\nenvironments:\n" + "\n".join(lines) + "\n\nalgorithms (--algo)"
+        f"\n  on MDPs   {', '.join(PRESETS)}\n  on games  {', '.join(GAME_PRESETS)}\n\n"
+        "`cucb solve ENV --help` lists the options, for example\n"
         "  cucb solve lock --n-dead 20 --n-actions 5 --negatives exact --rounds 800 --seeds 10\n"
+        "  cucb solve lowrank-game --n-states 6 --n-actions 3 --rank 3 --horizon 3 --seeds 4\n"
     )

@@ -1,9 +1,10 @@
-"""Algorithm 3: contrastive data sampling for single-agent MDPs (l.489-517), for all seeds at once.
+"""Algorithms 3 and 4: contrastive data sampling for MDPs and Markov games, for all seeds at once.
 
-For each h the paper asks for (s~_h, a~_h) ~ d~_h: roll in with pi^{k-1} to step h, then act
-uniformly; and for (s-breve_{h+1}, a-breve_{h+1}): one more uniform action. So a round costs H
-trajectories, the h-th of them h + 1 steps long, or H for the last: (H^2 + 3H - 2) / 2 steps
-(erratum E9).
+For each h Algorithm 3 (l.489-517) asks for (s~_h, a~_h) ~ d~_h: roll in with pi^{k-1} to step h,
+then act uniformly; and for (s-breve_{h+1}, a-breve_{h+1}): one more uniform action. So a round
+costs H trajectories, the h-th of them h + 1 steps long, or H for the last: (H^2 + 3H - 2) / 2 steps
+(erratum E9). Algorithm 4 (l.519-550) is the same with a joint policy sigma^{k-1} and z = (s, a, b):
+a and b drawn uniformly, each on its own, are a joint action drawn uniformly.
 
 | paper                           | here                                                           |
 |---------------------------------|----------------------------------------------------------------|
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.envs.batch import MDPBatch, draw
+from contrastive_ucb.envs.batch import EnvBatch, draw
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ def n_uniforms(horizon: int) -> tuple[int, int]:
     return 4 * horizon * horizon + horizon, 2 * (2 * horizon - 1)
 
 
-def collect(batch: MDPBatch, policy: Array, negatives: Array, walk: Array, label: Array) -> Tuples:
-    """One round of Algorithm 3.
+def collect(batch: EnvBatch, policy: Array, negatives: Array, walk: Array, label: Array) -> Tuples:
+    """One round of Algorithm 3 (or 4, where an action is a pair of them).
 
     policy     pi^{k-1}  (B, H, S, A)
     negatives  P^-       (S,)
@@ -87,7 +88,7 @@ def collect(batch: MDPBatch, policy: Array, negatives: Array, walk: Array, label
 
 
 def _advance(
-    batch: MDPBatch, policy: Array, step: int, state: IntArray, uniform: Array
+    batch: EnvBatch, policy: Array, step: int, state: IntArray, uniform: Array
 ) -> tuple[IntArray, IntArray, Array]:
     """One step of the trajectories that are alive: targets step - 1 (if any), step, step + 1, ...
 
@@ -103,4 +104,4 @@ def _advance(
         arrived = draw(batch.kernel.measures[seed, step, arrived], uniform[..., 2])
     mean = batch.rewards[seed, step, state, action]
     scale = batch.reward_scale[seed, step, state, action]
-    return pair, arrived, np.where(uniform[..., 3] * scale < mean, scale, 0.0)
+    return pair, arrived, np.where(uniform[..., 3] * abs(scale) < abs(mean), scale, 0.0)

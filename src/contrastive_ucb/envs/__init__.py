@@ -1,15 +1,28 @@
-"""Environments; importing this registers them with Gymnasium as `contrastive_ucb/<class>-v0`."""
+"""Environments; importing this registers MDPs with Gymnasium as `contrastive_ucb/<class>-v0`."""
 
 import gymnasium
 
 from contrastive_ucb.envs.deepsea import DeepSea
+from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.lock import Lock
-from contrastive_ucb.envs.lowrank import LowRankMDP
+from contrastive_ucb.envs.load import load_env
+from contrastive_ucb.envs.lock import Lock, LockGame
+from contrastive_ucb.envs.lowrank import LowRankGame, LowRankMDP
 from contrastive_ucb.envs.riverswim import RiverSwim
 from contrastive_ucb.envs.tabular import TabularMDP
 
-__all__ = ["DeepSea", "Kernel", "Lock", "LowRankMDP", "RiverSwim", "TabularMDP"]
+__all__ = [
+    "DeepSea",
+    "Kernel",
+    "Lock",
+    "LockGame",
+    "LowRankGame",
+    "LowRankMDP",
+    "RiverSwim",
+    "TabularGame",
+    "TabularMDP",
+    "load_env",
+]
 
 for _env in (DeepSea, Lock, LowRankMDP, RiverSwim, TabularMDP):
     gymnasium.register(

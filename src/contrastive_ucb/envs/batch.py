@@ -1,4 +1,8 @@
-"""Several finite MDPs of one size side by side, one a seed: arrays with a leading seed axis B."""
+"""Several finite MDPs or games of one size side by side, one a seed: a leading seed axis B.
+
+The two actions of a game are one joint action here, a * A2 + b, so that whatever does not choose
+actions (sampling, fitting, bonuses) is the same for MDPs and games. `action_shape` splits it again.
+"""
 
 from __future__ import annotations
 
@@ -8,46 +12,54 @@ from dataclasses import dataclass
 import numpy as np
 
 from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.tabular import TabularMDP
 
+Env = TabularMDP | TabularGame
+
 
 @dataclass(frozen=True)
-class MDPBatch:
-    """B finite MDPs that differ in their numbers only.
+class EnvBatch:
+    """B finite MDPs, or B games, that differ in their numbers only.
 
     kernel        features (B, H, Z, d), measures (B, H, d, S) or none
     rewards       (B, H, S, A)   mean rewards
     reward_scale  (B, H, S, A)   the reward seen is this with probability rewards / reward_scale
     initial       (B, S)
+    action_shape  (A,) for MDPs, (A1, A2) for games; A above is their product
     """
 
     kernel: Kernel
     rewards: Array
     reward_scale: Array
     initial: Array
+    action_shape: tuple[int, ...]
 
     @staticmethod
-    def of(mdps: Sequence[TabularMDP]) -> MDPBatch:
-        """Stack MDPs; they must agree in H, S, A and in the size of their factors."""
-        sizes = {(*mdp.rewards.shape, mdp.kernel.features.shape[-1]) for mdp in mdps}
+    def of(envs: Sequence[Env]) -> EnvBatch:
+        """Stack MDPs or games; they must agree in H, S, A and in the size of their factors."""
+        sizes = {(*env.rewards.shape, env.kernel.features.shape[-1]) for env in envs}
         if len(sizes) != 1:
             raise ValueError(
-                f"a batch needs MDPs of one size, got (H, S, A, d) = {sorted(sizes)}; "
+                f"a batch needs environments of one size, got (H, S, A, d) = {sorted(sizes)}; "
                 "run the sizes one after another"
             )
-        kinds = {_kind(mdp) for mdp in mdps}
+        kinds = {_kind(env) for env in envs}
         if len(kinds) != 1:
-            names = ", ".join(sorted({mdp.name for mdp in mdps}))
-            raise ValueError(f"a batch needs MDPs of one kind, got {names}; run them apart")
-        measures = [mdp.kernel.measures for mdp in mdps]
+            names = ", ".join(sorted({env.name for env in envs}))
+            raise ValueError(f"a batch needs environments of one kind, got {names}; run them apart")
+        measures = [env.kernel.measures for env in envs]
         known = [table for table in measures if table is not None]
-        scales = [m.rewards if m.reward_scale is None else m.reward_scale for m in mdps]
-        return MDPBatch(
-            Kernel(_stack([m.kernel.features for m in mdps]), _stack(known) if known else None),
-            _stack([m.rewards for m in mdps]),
-            _stack(scales),
-            _stack([m.initial for m in mdps]),
+        scales = [env.rewards if env.reward_scale is None else env.reward_scale for env in envs]
+        horizon, n_states, *actions = envs[0].rewards.shape
+        joint = (len(envs), horizon, n_states, -1)
+        return EnvBatch(
+            Kernel(_stack([env.kernel.features for env in envs]), _stack(known) if known else None),
+            _stack([env.rewards for env in envs]).reshape(joint),
+            _stack(scales).reshape(joint),
+            _stack([env.initial for env in envs]),
+            tuple(actions),
         )
 
     @property
@@ -81,10 +93,10 @@ def draw(probs: Array, uniform: Array) -> IntArray:
     return np.asarray((below <= uniform[..., None]).sum(-1))
 
 
-def _kind(mdp: TabularMDP) -> tuple[object, ...]:
-    """What decides how an agent treats an MDP; in a batch it is the same for all."""
-    table = mdp.kernel.measures is None
-    return table, mdp.rank, mdp.reveals_reward, mdp.suggested_alpha, mdp.solved_gap
+def _kind(env: Env) -> tuple[object, ...]:
+    """What decides how an agent treats an MDP or a game; in a batch it is the same for all."""
+    table = env.kernel.measures is None
+    return table, env.rank, env.reveals_reward, env.suggested_alpha, env.solved_gap
 
 
 def _stack(arrays: list[Array]) -> Array:

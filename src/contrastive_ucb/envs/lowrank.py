@@ -1,15 +1,19 @@
-"""Random low-rank MDPs: every latent leads to a few states, every pair to a few latents.
+"""Random low-rank MDPs and games: every latent leads to a few states, every z to a few latents.
 
-phi_h(s,a) ~ Dirichlet(.3) over the d latents and psi_{h,j} ~ Dirichlet(.3) over the S states, so
-P_h = phi_h psi_h has rank d (Assumption 2.1 with counting measure, hence C_S^- <= 1/S).
+phi_h(z) ~ Dirichlet(.3) over the d latents and psi_{h,j} ~ Dirichlet(.3) over the S states, so
+P_h = phi_h psi_h has rank d (Assumption 2.1 with counting measure, hence C_S^- <= 1/S); z = (s,a)
+in an MDP and (s,a,b) in a game.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.checks import check_size
+from contrastive_ucb.envs.games import TabularGame, action_counts
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.training.streams import stream
@@ -38,15 +42,11 @@ class LowRankMDP(TabularMDP):
         *,
         render_mode: str | None = None,
     ):
-        check_size("n_states", n_states)
         check_size("n_actions", n_actions)
-        check_size("rank", rank)
-        check_size("horizon", horizon)
         if reward not in ("sparse", "linear"):
             raise ValueError(f"reward is {reward!r}; it must be 'sparse' or 'linear'")
         rng = stream(seed, "env")
-        features = rng.dirichlet(np.full(rank, CONCENTRATION), (horizon, n_states * n_actions))
-        measures = rng.dirichlet(np.full(n_states, CONCENTRATION), (horizon, rank))
+        features, measures = _draw_factors(rng, n_states, n_actions, rank, horizon)
         if reward == "sparse":
             rewards = _sparse_rewards(rng, measures, n_actions)
         else:
@@ -56,6 +56,45 @@ class LowRankMDP(TabularMDP):
         super().__init__(
             Kernel(features, measures), rewards, name="lowrank", render_mode=render_mode
         )
+
+
+class LowRankGame(TabularGame):
+    """A random game of rank d that starts in state 0; the same seed gives the same game.
+
+    n_actions is (A1, A2), or one number for both players; r_h(s,a,b) ~ U[-1,1], independently.
+    """
+
+    def __init__(
+        self,
+        n_states: int = 6,
+        n_actions: int | Sequence[int] = 3,
+        rank: int = 3,
+        horizon: int = 3,
+        seed: int = 0,
+        *,
+        render_mode: str | None = None,
+    ):
+        rows, columns = action_counts(n_actions)
+        rng = stream(seed, "env")
+        features, measures = _draw_factors(rng, n_states, rows * columns, rank, horizon)
+        super().__init__(
+            Kernel(features, measures),
+            rng.uniform(-1, 1, (horizon, n_states, rows, columns)),
+            name="lowrank-game",
+            render_mode=render_mode,
+        )
+
+
+def _draw_factors(
+    rng: np.random.Generator, n_states: int, n_actions: int, rank: int, horizon: int
+) -> tuple[Array, Array]:
+    """Random features phi (H, Z, d) and measures psi (H, d, S) with Z = S * n_actions."""
+    check_size("n_states", n_states)
+    check_size("rank", rank)
+    check_size("horizon", horizon)
+    features = rng.dirichlet(np.full(rank, CONCENTRATION), (horizon, n_states * n_actions))
+    measures = rng.dirichlet(np.full(n_states, CONCENTRATION), (horizon, rank))
+    return features, measures
 
 
 def _sparse_rewards(rng: np.random.Generator, measures: Array, n_actions: int) -> Array:

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from contrastive_ucb.envs import DeepSea, Lock, LowRankMDP, RiverSwim, TabularMDP
+from contrastive_ucb.envs import DeepSea, Lock, LockGame, LowRankGame, LowRankMDP, RiverSwim
+from contrastive_ucb.envs.batch import Env
+from contrastive_ucb.envs.load import load_env
+from contrastive_ucb.envs.npz import kind_of
+
+Family = Literal["mdp", "game"]
+SEEDED: dict[str, Callable[..., Env]] = {  # a seed, another environment
+    "lowrank": LowRankMDP,
+    "lock": Lock,
+    "deepsea": DeepSea,
+    "lowrank-game": LowRankGame,
+    "lock-game": LockGame,
+}
 
 
-def make_env(name: str, settings: Mapping[str, Any], seed: int) -> TabularMDP:
+def make_env(name: str, settings: Mapping[str, Any], seed: int) -> Env:
     """The environment `name` of this seed; `riverswim` and `file` are the same for every seed."""
-    if name == "lowrank":
-        return LowRankMDP(**settings, seed=seed)
-    if name == "lock":
-        return Lock(**settings, seed=seed)
-    if name == "deepsea":
-        return DeepSea(**settings, seed=seed)
+    if name in SEEDED:
+        return SEEDED[name](**settings, seed=seed)
     if name == "riverswim":
         return RiverSwim(**settings)
     if name == "file":
-        return TabularMDP.load(settings["path"], rank=settings.get("rank"))
-    names = "lowrank, lock, deepsea, riverswim, file"
+        return load_env(settings["path"], rank=settings.get("rank"))
+    names = ", ".join([*SEEDED, "riverswim", "file"])
     raise ValueError(f"no environment is called {name!r}; choose from {names}")
+
+
+def family_of(name: str, settings: Mapping[str, Any]) -> Family:
+    """Whether it is an MDP or a game, which decides on the algorithms; a file is looked into."""
+    if name == "file":
+        return kind_of(settings["path"])
+    return "game" if name in ("lowrank-game", "lock-game") else "mdp"
 
 
 def identity_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:

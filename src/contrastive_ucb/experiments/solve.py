@@ -1,4 +1,4 @@
-"""One algorithm on one finite MDP for some seeds, with run folders: what `cucb solve` does.
+"""One algorithm on one finite MDP or game for some seeds, with run folders: what `cucb solve` does.
 
 All seeds that stand at the same round are played together. A seed leaves the same bytes behind
 whether it ran alone, in a batch, or was killed and resumed on the way.
@@ -15,10 +15,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from contrastive_ucb.agents.config import AgentConfig
 from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.peers import preset
+from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.agents.learner import Learner
+from contrastive_ucb.agents.peers import game_preset, preset
 from contrastive_ucb.errors import UserError
-from contrastive_ucb.experiments.environments import identity_of, make_env
+from contrastive_ucb.experiments.environments import family_of, identity_of, make_env
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.training.checkpoint import (
@@ -50,7 +53,7 @@ class Problem:
     algo: str = "contrastive-ucb"
     agent_settings: Mapping[str, Any] = field(default_factory=dict)
     rounds: int = 1000
-    env_seed: int | None = None  # None: each seed has an MDP of its own
+    env_seed: int | None = None  # None: each seed has an environment of its own
     suite: str = "solve"
 
     def __post_init__(self) -> None:
@@ -61,15 +64,24 @@ class Problem:
         config = {
             "env": identity_of(self.env, self.env_settings),
             "env_seed": self.env_seed,
-            "agent": asdict(preset(self.algo, **self.agent_settings)),
+            "agent": asdict(self._preset(self.algo, **self.agent_settings)),
             "rounds": self.rounds,
         }
         return RunSpec(self.suite, self.algo, self.env, seed, config)
 
-    def agent(self, seeds: Sequence[int]) -> ContrastiveUCB:
+    def agent(self, seeds: Sequence[int]) -> Learner[Any]:
         own = [seed if self.env_seed is None else self.env_seed for seed in seeds]
-        envs = [make_env(self.env, self.env_settings, seed) for seed in own]
-        return ContrastiveUCB(envs, seed=list(seeds), algo=self.algo, **self.agent_settings)
+        envs: list[Any] = [make_env(self.env, self.env_settings, seed) for seed in own]
+        kind = ContrastiveULCB if self._is_game else ContrastiveUCB
+        return kind(envs, seed=list(seeds), algo=self.algo, **self.agent_settings)
+
+    @property
+    def _is_game(self) -> bool:
+        return family_of(self.env, self.env_settings) == "game"
+
+    @property
+    def _preset(self) -> Callable[..., AgentConfig]:
+        return game_preset if self._is_game else preset
 
 
 def solve(
@@ -191,7 +203,7 @@ def _interrupts() -> Iterator[threading.Event]:
 
 def _summary(folder: RunFolder) -> dict[str, Any]:
     summary = folder.summary()
-    if missing := {"algo", "env", "seed", "rounds", "average_regret", "seconds"} - summary.keys():
+    if missing := {"algo", "env", "seed", "rounds", "final_gap", "seconds"} - summary.keys():
         raise UserError(
             f"{folder.path / 'DONE'} has no {min(missing)!r}; remove it and repeat the command"
         )
@@ -220,8 +232,12 @@ def overall(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
             solved = [at for at in column if at is not None]
             total["solved_at"] = sum(solved) / len(solved) if solved else None
             total["solved"] = len(solved)
+        elif name.startswith("max_"):
+            total[name] = max(column)
         elif isinstance(value, (int, float)) and name != "seed":
             total[name] = value if len(set(column)) == 1 else sum(column) / len(column)
+        elif isinstance(value, dict):  # counts by name
+            total[name] = {key: sum(one[key] for one in column) for key in value}
         elif name == "run_dir":
             total[name] = str(Path(value).parent)
         elif len(set(column)) == 1:

@@ -1,7 +1,9 @@
-"""Figures as pure functions of groups: curves over rounds, and who opened the lock."""
+"""Figures as pure functions of groups: curves over rounds, and who solved a task."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from contrastive_ucb.errors import UserError
 from contrastive_ucb.report.interval import mean_interval
 from contrastive_ucb.report.read import Group, agent_order
 from contrastive_ucb.report.style import (
-    FIRST_AGENT,
+    FIRST_AGENTS,
     GREY,
     EndLabel,
     colour,
@@ -29,7 +31,16 @@ from contrastive_ucb.report.style import (
 )
 from contrastive_ucb.report.tables import solved_seeds
 
-__all__ = ["BAND", "curves", "lock_figure", "save_png", "to_svg"]
+__all__ = [
+    "BAND",
+    "Curve",
+    "curves",
+    "lock_figure",
+    "plot",
+    "save_png",
+    "solving_figure",
+    "to_svg",
+]
 
 BAND = (
     "Lines are means over seeds, bands 95 % intervals of the mean"
@@ -38,12 +49,24 @@ BAND = (
 # What the theorem promises: the power of k, and how it is written.
 SLOPES = {
     "average_regret": (-0.5, "slope $k^{-1/2}$"),
+    "average_gap": (-0.5, "slope $k^{-1/2}$"),
     "zeta": (-1.0, "slope $k^{-1}$"),
     "xi": (-1.0, "slope $k^{-1}$"),
 }
 WINDOW = 30  # slopes are looked at from K / 30 on
 ROUNDING = 1e-9  # smaller numbers are rounding and would only stretch a log axis
-ROW = 0.24  # inches an agent in the panel of opened locks
+ROW = 0.24  # inches an agent in the panel of seeds that solved the task
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One measure of one agent over the rounds, and how it is drawn."""
+
+    label: str
+    steps: IntArray  # (n,)
+    values: Array  # (n_seeds, n)
+    style: Mapping[str, Any]  # of the mean's line, with its "color"
+    first: bool = False  # the one that stands out
 
 
 def curves(groups: list[Group], name: str, *, title: str, ylabel: str, log: bool = True) -> Figure:
@@ -52,25 +75,39 @@ def curves(groups: list[Group], name: str, *, title: str, ylabel: str, log: bool
     With `log` both axes are logarithmic, and a dotted line has the slope of the theorem, if there
     is one for `name`. It starts on the first agent's curve, so that steeper is seen at a glance.
     """
+    measured = []
+    for group in _ordered(groups):
+        steps, values = group.series(name)
+        if steps.size:
+            first = group.agent in FIRST_AGENTS
+            measured.append(Curve(group.agent, steps, values, line_style(group.agent), first))
+    if not measured:
+        raise UserError(
+            f"no finished run has measured {name!r}; run again the commands of these runs"
+        )
+    return plot(measured, title=title, ylabel=ylabel, log=log, slope=SLOPES.get(name))
+
+
+def plot(
+    measured: list[Curve],
+    *,
+    title: str,
+    ylabel: str,
+    log: bool = True,
+    slope: tuple[float, str] | None = None,
+) -> Figure:
+    """The mean of each curve with its band, and `slope` (power, label) through the first one."""
     height = 3.3
     with house_style():
         figure = new_figure(height)
         axes = figure.add_subplot()
-        drawn = []
-        for group in _ordered(groups):
-            steps, values = group.series(name)
-            if steps.size:
-                drawn.append((group, steps, _draw_mean(axes, group.agent, steps, values)))
-        if not drawn:
-            raise UserError(
-                f"no finished run has measured {name!r}; run again the commands of these runs"
-            )
-        ends = [_end(group.agent, steps, mean) for group, steps, mean in drawn]
+        means = [_draw_mean(axes, curve) for curve in measured]
+        ends = [_end(curve, mean) for curve, mean in zip(measured, means, strict=True)]
         axes.margins(x=0)
         if log:
-            _set_log(axes, drawn[0][1], max(float(mean.max()) for _, _, mean in drawn))
-            if name in SLOPES and axes.get_yscale() == "log":
-                ends += _draw_slope(axes, name, drawn[0][1], drawn[0][2])
+            _set_log(axes, measured[0].steps, max(float(mean.max()) for mean in means))
+            if slope and axes.get_yscale() == "log":
+                ends += _draw_slope(axes, slope, measured[0].steps, means[0])
         axes.set_title(title)
         axes.set_xlabel("round $k$")
         axes.set_ylabel(ylabel)
@@ -81,6 +118,28 @@ def curves(groups: list[Group], name: str, *, title: str, ylabel: str, log: bool
 
 def lock_figure(groups: list[Group]) -> Figure:
     """The value of each policy as a part of V*, above the seeds that opened the lock."""
+
+    def dress(axes: Axes) -> None:
+        axes.set_title("Value of the policy")
+        axes.set_ylabel("part of $V^*$")
+        axes.set_ylim(-0.03, 1.05)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+    return solving_figure(groups, worth, dress, "Seeds that opened the lock")
+
+
+def solving_figure(
+    groups: list[Group],
+    measure: Callable[[Group], tuple[IntArray, Array]],
+    dress: Callable[[Axes], None],
+    solved: str,
+) -> Figure:
+    """A measure of every seed and its mean, above the seeds that solved the task.
+
+    measure  steps (n,) and values (n_seeds, n) of a group
+    dress    gives the upper panel its title, label and limits
+    solved   the title of the lower panel
+    """
     groups = _ordered(groups)
     upper, lower = 2.7, 0.3 + ROW * len(groups)
     with house_style():
@@ -88,24 +147,22 @@ def lock_figure(groups: list[Group]) -> Figure:
         above, below = figure.subplots(2, 1, height_ratios=[upper, lower])
         ends = []
         for group in groups:
-            steps, values = worth(group)
+            steps, values = measure(group)
             if steps.size:
-                above.plot(
-                    steps, values.T, color=colour(group.agent), linewidth=0.6, alpha=0.35, label="_"
-                )
+                style, first = line_style(group.agent), group.agent in FIRST_AGENTS
+                thin = {"color": style["color"], "linewidth": 0.6, "alpha": 0.35}
+                above.plot(steps, values.T, label="_", **thin)
                 mean = values.mean(0)
-                above.plot(steps, mean, label=group.agent, **line_style(group.agent))
-                ends.append(_end(group.agent, steps, mean))
+                above.plot(steps, mean, label=group.agent, **style)
+                ends.append(_end(Curve(group.agent, steps, values, style, first), mean))
         if not ends:
-            raise UserError("no lock run is finished; run again the commands of these runs")
-        above.set_title("Value of the policy")
+            task = groups[0].task if groups else "such"
+            raise UserError(f"no {task} run is finished; run again the commands of these runs")
         above.set_xlabel("round $k$")
-        above.set_ylabel("part of $V^*$")
-        above.set_ylim(-0.03, 1.05)
         above.margins(x=0)
-        above.yaxis.set_major_formatter(PercentFormatter(1.0))
+        dress(above)
         label_ends(above, ends, upper - 0.8)
-        _draw_opened(below, groups)
+        _draw_solved(below, groups, solved)
         freeze_layout(figure)
     return figure
 
@@ -136,12 +193,13 @@ def _ordered(groups: list[Group]) -> list[Group]:
     return sorted(groups, key=lambda group: agent_order(group.agent))
 
 
-def _draw_mean(axes: Axes, agent: str, steps: IntArray, values: Array) -> Array:
-    mean, low, high = mean_interval(values)
-    if len(values) > 1:  # one seed says nothing about the spread
-        shade = 0.22 if agent == FIRST_AGENT else 0.08  # seven bands at full strength are mud
-        axes.fill_between(steps, low, high, color=colour(agent), alpha=shade, linewidth=0)
-    axes.plot(steps, mean, label=agent, **line_style(agent))
+def _draw_mean(axes: Axes, curve: Curve) -> Array:
+    mean, low, high = mean_interval(curve.values)
+    if len(curve.values) > 1:  # one seed says nothing about the spread
+        shade = 0.22 if curve.first else 0.08  # seven bands at full strength are mud
+        colour = curve.style["color"]
+        axes.fill_between(curve.steps, low, high, color=colour, alpha=shade, linewidth=0)
+    axes.plot(curve.steps, mean, label=curve.label, **curve.style)
     return mean
 
 
@@ -155,9 +213,11 @@ def _set_log(axes: Axes, steps: IntArray, largest: float) -> None:
     plain_ticks(axes)
 
 
-def _draw_slope(axes: Axes, name: str, steps: IntArray, mean: Array) -> list[EndLabel]:
+def _draw_slope(
+    axes: Axes, slope: tuple[float, str], steps: IntArray, mean: Array
+) -> list[EndLabel]:
     """The dotted line y k^power through the curve's point at K / WINDOW, and its label."""
-    power, text = SLOPES[name]
+    power, text = slope
     start = int(np.searchsorted(steps, steps[-1] / WINDOW))
     if mean[start] <= ROUNDING:
         return []
@@ -167,16 +227,16 @@ def _draw_slope(axes: Axes, name: str, steps: IntArray, mean: Array) -> list[End
     return [EndLabel(text, span[1], line[1], GREY)]
 
 
-def _end(agent: str, steps: IntArray, mean: Array) -> EndLabel:
-    return EndLabel(agent, steps[-1], mean[-1], colour(agent), agent == FIRST_AGENT)
+def _end(curve: Curve, mean: Array) -> EndLabel:
+    return EndLabel(curve.label, curve.steps[-1], mean[-1], curve.style["color"], curve.first)
 
 
-def _draw_opened(axes: Axes, groups: list[Group]) -> None:
-    """A row of dots an agent, one dot a seed, filled where the lock was opened."""
+def _draw_solved(axes: Axes, groups: list[Group], title: str) -> None:
+    """A row of dots an agent, one dot a seed, filled where the task was solved."""
     widest = max(len(group.finished) for group in groups)
     size = min(8.0, 150 / widest)  # points; the row has about 200 of them
     for row, group in enumerate(groups):
-        opened, total = solved_seeds(group)
+        solved, total = solved_seeds(group)
         shade, seeds = colour(group.agent), np.arange(1, total + 1)
         dots: dict[str, Any] = {
             "marker": "o",
@@ -185,13 +245,13 @@ def _draw_opened(axes: Axes, groups: list[Group]) -> None:
             "markersize": size,
         }
         axes.plot(seeds, np.full(total, row), markerfacecolor="none", label="_", **dots)
-        axes.plot(seeds[:opened], np.full(opened, row), label=group.agent, **dots)
+        axes.plot(seeds[:solved], np.full(solved, row), label=group.agent, **dots)
         text: dict[str, Any] = {"color": shade, "fontsize": 9, "verticalalignment": "center"}
-        if group.agent == FIRST_AGENT:
+        if group.agent in FIRST_AGENTS:
             text["fontweight"] = "bold"
-        axes.text(0.8 + total, row, f"{opened} of {total}", **text)
+        axes.text(0.8 + total, row, f"{solved} of {total}", **text)
         axes.text(1.08, row, group.agent, transform=axes.get_yaxis_transform(), **text)
-    axes.set_title("Seeds that opened the lock")
+    axes.set_title(title)
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.set_xlim(0.4, 0.6 + 1.35 * widest)
     axes.axis("off")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.peers import PRESETS
+from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.spec import RunSpec
@@ -107,8 +107,8 @@ def read_groups(root: Path, suite: str = "*") -> list[Group]:
 
 
 def agent_order(agent: str) -> tuple[int, str]:
-    """Sorts agents as the package lists them, contrastive-ucb first; others follow by name."""
-    known = list(PRESETS)
+    """Sorts agents as the package lists them, on MDPs and in games; others follow by name."""
+    known = [*(name for name in GAME_PRESETS if name not in PRESETS), *PRESETS]
     return known.index(agent) if agent in known else len(known), agent
 
 

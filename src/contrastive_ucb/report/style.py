@@ -23,7 +23,7 @@ from contrastive_ucb.training.files import write_atomically
 WIDTH = 4.3  # inches, so that a label of 9 points keeps 10 pixels on a phone of 400
 LINE_HEIGHT = 0.155  # inches between two labels
 MANY_DECADES = 100  # a log axis up to this ratio also has ticks at 2 and 5
-FIRST_AGENT = "contrastive-ucb"  # the one the package is about stands out
+FIRST_AGENTS = ("contrastive-ucb", "contrastive-ulcb")  # what the package is about stands out
 GREY = "#666666"
 INK = "#222222"
 
@@ -36,9 +36,19 @@ COLOURS = {
     "no-bonus": "#333333",
     "epsilon-greedy": "#B07A00",  # their orange, darker
     "uniform": "#2B8CC4",  # their sky blue, darker
+    "midpoint-nash": "#6A3D9A",
+    "tight-cce": "#7A6A00",
 }
+# In games the same idea has another name, and keeps its colour; no figure shows both.
+SAME_IDEA = {"contrastive-ulcb": "contrastive-ucb", "rep-ulcb": "rep-ucb", "omni-vi": "lsvi-ucb"}
 SPARE = ("#332288", "#117733", "#882255", "#88562B", "#4477AA", "#AA3377")
-DASHES = {"no-bonus": (4, 1.5), "epsilon-greedy": (6, 1.5, 1, 1.5), "uniform": (2, 1)}
+DASHES = {
+    "no-bonus": (4, 1.5),
+    "epsilon-greedy": (6, 1.5, 1, 1.5),
+    "uniform": (2, 1),
+    "midpoint-nash": (7, 1.5),
+    "tight-cce": (5, 1, 1, 1, 1, 1),
+}
 
 SETTINGS: Any = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere
@@ -87,12 +97,13 @@ def freeze_layout(figure: Figure) -> None:
 
 def colour(agent: str) -> str:
     """The colour of an agent; it depends on the name only."""
+    agent = SAME_IDEA.get(agent, agent)
     return COLOURS.get(agent, SPARE[zlib.crc32(agent.encode()) % len(SPARE)])
 
 
 def line_style(agent: str) -> dict[str, Any]:
     """How the mean of an agent is drawn; dashes say the same as colours, for print in grey."""
-    first = agent == FIRST_AGENT
+    first = agent in FIRST_AGENTS
     style: dict[str, Any] = {
         "color": colour(agent),
         "linewidth": 2.2 if first else 1.4,

@@ -9,6 +9,8 @@ from contrastive_ucb.report.read import Group, missing_seeds
 
 NOTHING = "\N{EN DASH}"  # a number that no run has
 
+ROUNDING = 1e-9  # smaller numbers are shown as zero
+
 COLUMNS = (
     ("rounds", "rounds"),
     ("trajectories", "trajectories"),
@@ -17,6 +19,17 @@ COLUMNS = (
     ("zeta", "model error ζ"),
     ("strictly_optimistic_fraction", "optimistic rounds"),
 )
+GAME_COLUMNS = (
+    ("rounds", "rounds"),
+    ("trajectories", "trajectories"),
+    ("average_gap", "average gap"),
+    ("final_gap", "last round's gap"),
+    ("exploitability", "exploitability of the recommended pair"),
+    ("certificate", "its certificate"),
+    ("bracket_fraction", "rounds in which the bracket held"),
+)
+COUNTS = ("rounds", "trajectories")
+FRACTIONS = ("strictly_optimistic_fraction", "bracket_fraction")
 
 
 @dataclass(frozen=True)
@@ -39,14 +52,32 @@ class Table:
         )
 
 
-def summary_table(groups: list[Group]) -> Table:
+def summary_table(groups: list[Group], columns: tuple[tuple[str, str], ...] = COLUMNS) -> Table:
     """What each group's runs came to: means over the finished seeds."""
-    names = [text for _, text in COLUMNS]
+    names = [text for _, text in columns]
     solved = ("solved", "median round") if _can_be_solved(groups) else ()
     return Table(
         header=("agent", "seeds", *names, *solved, "seconds"),
-        rows=tuple(_row(group, groups) for group in groups),
+        rows=tuple(_row(group, groups, columns) for group in groups),
     )
+
+
+def left_out(groups: list[Group]) -> str:
+    """A sentence that names the runs without a summary, to follow a caption; empty if all are done.
+
+    No number of the tables and figures comes from them.
+    """
+    unfinished = [run for group in groups for run in group.runs if not run.finished]
+    if not unfinished:
+        return ""
+    listed = ", ".join(f"{run.spec.agent} seed {run.seed}" for run in unfinished)
+    return f" Not finished, and left out: {listed}."
+
+
+def solved_text(groups: list[Group]) -> str:
+    """Who solved the task in how many seeds, in words."""
+    counts = {group.agent: "{} of {}".format(*solved_seeds(group)) for group in groups}
+    return "; ".join(f"{agent} in {count}" for agent, count in counts.items())
 
 
 def solved_seeds(group: Group) -> tuple[int, int]:
@@ -54,11 +85,25 @@ def solved_seeds(group: Group) -> tuple[int, int]:
     return len(_solved_rounds(group)), len(group.finished)
 
 
-def _row(group: Group, groups: list[Group]) -> tuple[str, ...]:
+def certifies(certificate: float | None) -> bool:
+    """Whether V-upper - V-lower says anything.
+
+    Without a bonus the two are equal from the first round on. Such a certificate holds for nothing;
+    it picks the pair of the last round.
+    """
+    return certificate is not None and certificate > ROUNDING
+
+
+def _row(
+    group: Group, groups: list[Group], columns: tuple[tuple[str, str], ...]
+) -> tuple[str, ...]:
+    means = {name: _mean(group, name) for name, _ in columns}
+    if not certifies(means.get("certificate")):
+        means |= dict.fromkeys(means.keys() & {"certificate"})
     return (
         group.agent,
         _seeds(group, groups),
-        *(_number(name, _mean(group, name)) for name, _ in COLUMNS),
+        *(_number(name, value) for name, value in means.items()),
         *(_solved(group) if _can_be_solved(groups) else ()),
         _number("seconds", _mean(group, "seconds")),
     )
@@ -99,10 +144,10 @@ def _mean(group: Group, name: str) -> float | None:
 def _number(name: str, value: float | None) -> str:
     if value is None:
         return NOTHING
-    if name in ("rounds", "trajectories"):
+    if name in COUNTS:
         return f"{value:,.0f}"
     if name == "seconds":
         return f"{value:.1f}"
-    if name == "strictly_optimistic_fraction":
+    if name in FRACTIONS:
         return f"{value:.1%}"
-    return f"{value:.3g}" if abs(value) > 1e-9 else "0"  # below that it is rounding
+    return f"{value:.3g}" if abs(value) > ROUNDING else "0"

@@ -32,22 +32,38 @@ class Result:
 
     @property
     def gap(self) -> Array:
-        """V* - V^pi of the greedy policy at these rounds."""
-        return self.figures["gap"]
+        """V* - V^pi of the greedy policy at these rounds; in a game, the duality gap."""
+        return self._figure("gap")
 
     @property
     def regret(self) -> Array:
-        """The sum of the gaps up to these rounds."""
-        return self.figures["regret"]
+        """The sum of the gaps up to these rounds (MDP)."""
+        return self._figure("regret")
 
     @property
     def average_regret(self) -> Array:
-        return self.figures["average_regret"]
+        """The mean gap of all rounds up to these (MDP)."""
+        return self._figure("average_regret")
+
+    @property
+    def average_gap(self) -> Array:
+        """The mean duality gap of all rounds up to these (game)."""
+        return self._figure("average_gap")
+
+    @property
+    def certificate(self) -> Array:
+        """V-upper - V-lower at these rounds (game)."""
+        return self._figure("certificate")
 
     @property
     def zeta(self) -> Array:
         """The model error at these rounds: the largest over h, under the true rho~."""
-        return self.figures["zeta"]
+        return self._figure("zeta")
+
+    def _figure(self, name: str) -> Array:
+        if name not in self.figures:
+            raise AttributeError(f"this run has no {name!r}; it has {', '.join(self.figures)}")
+        return self.figures[name]
 
     def __repr__(self) -> str:
         last = ", ".join(f"{name} {self.figures[name][-1].mean():.4g}" for name in ("gap", "zeta"))
@@ -55,12 +71,13 @@ class Result:
         return f"Result({self.rounds[-1]} rounds, {count} seed{'s' * (count > 1)}: {last})"
 
     def plot(self) -> Figure:
-        """Average regret and model error over rounds, as a matplotlib figure."""
+        """Average gap, certificate (in a game) and model error over rounds, with matplotlib."""
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(9, 3.5), layout="constrained")
-        panels = figure.subplots(1, 2)
-        for axes, name in zip(panels, ("average_regret", "zeta"), strict=True):
+        known = ("average_regret", "average_gap", "certificate", "zeta")
+        names = [name for name in known if name in self.figures]
+        figure = Figure(figsize=(4.5 * len(names), 3.5), layout="constrained")
+        for axes, name in zip(figure.subplots(1, len(names)), names, strict=True):
             table = self.figures[name].reshape(len(self.rounds), -1)
             measured = np.isfinite(table).all(-1)
             axes.loglog(self.rounds[measured], np.maximum(table[measured], 1e-12))

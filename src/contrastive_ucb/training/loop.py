@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 
 from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.agents.learner import Learner
 from contrastive_ucb.arrays import Array
+from contrastive_ucb.evaluation.game_tracker import GameTracker
+from contrastive_ucb.evaluation.mdp_tracker import MDPTracker
 from contrastive_ucb.evaluation.tracker import Tracker
 from contrastive_ucb.training.grid import on_grid
 
@@ -26,9 +30,9 @@ class Round:
 class Session:
     """An agent and its accounts: what a run is made of, and all that a checkpoint holds."""
 
-    def __init__(self, agent: ContrastiveUCB):
+    def __init__(self, agent: Learner[Any]):
         self.agent = agent
-        self.tracker = Tracker(agent.batch, agent.envs[0].solved_gap)
+        self.tracker = _tracker(agent)
         self.latest: dict[str, Array] = {}  # the newest value of every figure
 
     def rounds(self, until: int) -> Iterator[Round]:
@@ -42,11 +46,10 @@ class Session:
         while agent.n_rounds < until:
             tracker.follow(agent.roll_in)
             agent.round()
-            assert agent.kernel is not None  # a round has just been played
             noted = on_grid(agent.n_rounds, until)
             # Where the model error is much work, ten times a decade must do.
             error = noted and on_grid(agent.n_rounds, until, per_decade=10)
-            figures = tracker.measure(agent.kernel, agent.values, agent.policies, error)
+            figures = tracker.measure(agent, error)
             figures["bonus/mean"] = agent.bonus.mean((1, 2, 3))
             figures["bonus/logdet"] = agent.log_det
             self.latest |= figures
@@ -64,7 +67,7 @@ class Session:
             "trajectories": agent.trajectories,
             "env_steps": agent.env_steps,
             "final_gap": latest["gap"],
-            "average_regret": latest["average_regret"],
+            self.tracker.average: latest[self.tracker.average],
             "alpha": agent.config.alpha,
             "zeta": latest["zeta"],
             "xi": latest["xi"],
@@ -82,3 +85,11 @@ class Session:
         self.tracker.load_states([state["tracker"] for state in states])
         latest = [state["latest"] for state in states]
         self.latest = {name: np.array([one[name] for one in latest]) for name in latest[0]}
+
+
+def _tracker(agent: Learner[Any]) -> Tracker[Any]:
+    """The accounts that suit the agent."""
+    if isinstance(agent, ContrastiveULCB):
+        return GameTracker(agent)
+    assert isinstance(agent, ContrastiveUCB)  # there is no third kind
+    return MDPTracker(agent)

@@ -1,11 +1,13 @@
-"""A whole agent in one folder, its MDP included, so that `load` needs nothing else."""
+"""A whole agent in one folder, its MDP or game included, so that `load` needs nothing else."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from contrastive_ucb.envs.batch import Env
+from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.errors import UserError
@@ -18,13 +20,18 @@ from contrastive_ucb.training.checkpoint import (
 
 if TYPE_CHECKING:
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
+    from contrastive_ucb.agents.learner import Learner
+
+E = TypeVar("E", TabularMDP, TabularGame)
+SHARED = ("reveals_reward", "solved_gap", "suggested_alpha")  # what an environment's class says
 
 
-def save_agent(agent: ContrastiveUCB, folder: str | Path) -> Path:
+def save_agent(agent: Learner[Any], folder: str | Path) -> Path:
     """Write the agent into `folder`; what was saved there before is replaced, in one step."""
     count = range(len(agent.seeds))
     state = {
-        "kind": "contrastive-ucb",
+        "kind": agent.kind,
         "algo": agent.algo,
         "seeds": agent.seeds,
         "config": asdict(agent.config),
@@ -40,36 +47,40 @@ def save_agent(agent: ContrastiveUCB, folder: str | Path) -> Path:
     return saved
 
 
-def load_agent(folder: str | Path) -> ContrastiveUCB:
+def load_agent(folder: str | Path) -> ContrastiveUCB | ContrastiveULCB:
     """The agent that was saved in `folder` last; it goes on exactly where it stopped."""
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
 
     path = latest_checkpoint(Path(folder))
     if path is None:
         raise UserError(f"there is no saved agent in {folder}; write one with agent.save(folder)")
     state = load_checkpoint(path)
-    if state.get("kind") != "contrastive-ucb":
+    common = {
+        "seed": state.get("seeds"),
+        "algo": state.get("algo"),
+        "negative_distribution": state.get("negatives"),
+        **state.get("config", {}),
+    }
+    agent: ContrastiveUCB | ContrastiveULCB
+    if state.get("kind") == ContrastiveUCB.kind:
+        agent = ContrastiveUCB([_env(TabularMDP, env) for env in state["envs"]], **common)
+    elif state.get("kind") == ContrastiveULCB.kind:
+        agent = ContrastiveULCB([_env(TabularGame, env) for env in state["envs"]], **common)
+    else:
         raise UserError(f"{path} is no saved agent; runs are resumed by repeating their command")
-    agent = ContrastiveUCB(
-        [_env(env) for env in state["envs"]],
-        seed=state["seeds"],
-        algo=state["algo"],
-        negative_distribution=state["negatives"],
-        **state["config"],
-    )
     agent.session.load_states(state["session"])
     return agent
 
 
-def _env_state(env: TabularMDP) -> dict[str, Any]:
+def _env_state(env: Env) -> dict[str, Any]:
     own = ("rewards", "reward_scale", "initial", "rank", "name")
-    shared = ("reveals_reward", "solved_gap", "suggested_alpha")
     kernel = {"features": env.kernel.features, "measures": env.kernel.measures}
-    return {**kernel, **{name: getattr(env, name) for name in (*own, *shared)}}
+    return {**kernel, **{name: getattr(env, name) for name in (*own, *SHARED)}}
 
 
-def _env(state: dict[str, Any]) -> TabularMDP:
-    env = TabularMDP(
+def _env(kind: type[E], state: dict[str, Any]) -> E:
+    env = kind(
         Kernel(state["features"], state["measures"]),
         state["rewards"],
         state["initial"],
@@ -79,6 +90,6 @@ def _env(state: dict[str, Any]) -> TabularMDP:
     )
     # Dividing rows by their sum twice may change the last bit, and a run goes on bit for bit.
     env.kernel, env.initial = Kernel(state["features"], state["measures"]), state["initial"]
-    for name in ("reveals_reward", "solved_gap", "suggested_alpha"):
+    for name in SHARED:
         setattr(env, name, state[name])
     return env

@@ -1,0 +1,101 @@
+"""Run the experiments whose figures the README shows, and keep them under results/.
+
+    .venv/bin/python benchmarks/finite_results.py [NAME ...]     # all, or some by name
+    .venv/bin/python benchmarks/finite_results.py mdp            # those of results/mdp, or of games
+
+Each file holds the command, the summary as `cucb` printed it (means, and every seed) and versions.
+"""
+
+import json
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parents[1]
+LOCK = "solve lock --n-dead 20 --n-actions 5 --horizon 6 --seeds 10"
+LOWRANK = "solve lowrank --n-states 10 --n-actions 3 --rank 3 --horizon 4 --rounds 10000 --seeds 10"
+CONTROLS = ("no-bonus", "epsilon-greedy", "uniform")
+PEERS = ("contrastive-ucb", "rep-ucb", "lsvi-ucb", "ucbvi", "no-bonus", "epsilon-greedy", "uniform")
+
+GAME = "solve lowrank-game --n-states 6 --rank 3 --horizon 3 --seeds 10"
+VAULT = "solve lock-game --horizon 5 --rounds 1500 --seeds 10"
+GAME_PEERS = (
+    *("contrastive-ulcb", "omni-vi", "midpoint-nash", "tight-cce"),
+    *("no-bonus", "uniform"),
+)
+GAME_ROUNDS = {"": 5000, "-500": 500}  # the short run is the beginning of the long one
+
+
+def random_games(size: int, ending: str, rounds: int) -> dict[str, str]:
+    """Everybody on games of this size, and Contrastive ULCB with exact negatives too."""
+    name, command = f"lowrank-game-{size}x{size}", f"{GAME} --n-actions {size} --rounds {rounds}"
+    sampled = {f"{name}-{algo}{ending}": f"{command} --algo {algo}" for algo in GAME_PEERS}
+    exact = f"{command} --algo contrastive-ulcb --negatives exact"
+    return {**sampled, f"{name}-exact-contrastive-ulcb{ending}": exact}
+
+
+MDPS = {
+    **{
+        f"lock-exact-{algo}": f"{LOCK} --algo {algo} --negatives exact --rounds 800"
+        for algo in ("contrastive-ucb", *CONTROLS)
+    },
+    **{
+        f"lock-sampled-{algo}": f"{LOCK} --algo {algo} --rounds 5000"
+        for algo in ("contrastive-ucb", *CONTROLS)
+    },
+    "deepsea-10-exact": "solve deepsea --size 10 --negatives exact --rounds 2000 --seeds 10",
+    "deepsea-10-sampled": "solve deepsea --size 10 --rounds 2000 --seeds 10",
+    **{f"lowrank-{algo}": f"{LOWRANK} --algo {algo}" for algo in PEERS},
+    "lowrank-exact-contrastive-ucb": f"{LOWRANK} --negatives exact",
+    "bench-theory": "bench theory",
+}
+GAMES = {
+    name: command
+    for size in (2, 3)
+    for ending, rounds in GAME_ROUNDS.items()
+    for name, command in random_games(size, ending, rounds).items()
+}
+GAMES |= {
+    f"lock-game-{algo}": f"{VAULT} --algo {algo}"
+    for algo in ("contrastive-ulcb", "no-bonus", "uniform")
+}
+GAMES |= {"bench-games": "bench games"}
+EXPERIMENTS = {"mdp": MDPS, "games": GAMES}  # the folders of results/
+
+
+def main() -> None:
+    found = {name: folder for folder, names in EXPERIMENTS.items() for name in names}
+    chosen = [
+        name for word in sys.argv[1:] or EXPERIMENTS for name in EXPERIMENTS.get(word, [word])
+    ]
+    if unknown := set(chosen) - found.keys():
+        names = ", ".join([*EXPERIMENTS, *found])
+        sys.exit(f"no experiment is called {min(unknown)}; there are {names}")
+    for at, name in enumerate(chosen, 1):
+        command = EXPERIMENTS[found[name]][name]
+        print(f"[{at}/{len(chosen)}] cucb {command}", flush=True)
+        target = ROOT / "results" / found[name] / f"{name}.json"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(measure(command), indent=1) + "\n")
+
+
+def measure(command: str) -> dict[str, object]:
+    with TemporaryDirectory() as folder:
+        out = ["--out", folder] if command.startswith("solve") else []
+        words = [sys.executable, "-m", "contrastive_ucb.cli", *command.split(), "--json", *out]
+        printed = subprocess.run(words, capture_output=True, text=True)
+    if printed.returncode:
+        sys.exit(printed.stderr)
+    summary = json.loads(printed.stdout.splitlines()[-1])
+    for part in (summary, *summary.get("runs", [])):
+        part.pop("run_dir", None)
+    versions = {name: version(name) for name in ("contrastive-ucb", "numpy", "scipy", "torch")}
+    versions["python"] = platform.python_version()
+    return {"command": f"cucb {command} --json", "summary": summary, "versions": versions}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The elliptical bonus as an object that grows with the data: for a deep agent, ours or yours.
+
+    bonus = EllipticalBonus(dim=64, scale=0.1)
+    bonus.observe(phi_visited)                        # Sigma += sum phi phi'
+    target = reward + bonus(phi) + discount * value_next
+
+| paper        | here       | shape             |
+|--------------|------------|-------------------|
+| phi^(s, a)   | `features` | (..., d)          |
+| Sigma^       | `sigma`    | (blocks, d, d)    |
+| lambda       | `ridge`    |                   |
+| gamma        | `scale`    |                   |
+
+Features that do not know the action, such as the last hidden layer of a Q-network, take one block
+of Sigma an action: phi(s, a) is then phi(s) in the place of a and zero elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from contrastive_ucb.bonus.elliptical import bonus, cholesky, elliptical_width, log_det
+from contrastive_ucb.checks import check_size
+
+
+class EllipticalBonus:
+    """scale * sqrt(phi' inv(Sigma) phi), Sigma = ridge I + the sum of phi phi' over what was seen.
+
+    dim     d, the size of a feature
+    scale   gamma
+    ridge   lambda: how much one does not know before anything was seen
+    cap     the largest bonus, 2H in Algorithm 1; there is none by default
+    blocks  how many actions have a block of their own; 1 where features know the action
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        scale: float = 1.0,
+        ridge: float = 1.0,
+        cap: float = inf,
+        blocks: int = 1,
+    ):
+        check_size("dim", dim)
+        check_size("blocks", blocks)
+        for name, value in (("ridge", ridge), ("cap", cap)):
+            if not value > 0:
+                raise ValueError(f"{name} must be positive, got {value}")
+        if not 0 <= scale < inf:
+            raise ValueError(f"scale must be at least 0 and finite, got {scale}")
+        self.dim, self.scale, self.ridge, self.cap = dim, scale, ridge, cap
+        self.sigma = self._empty(blocks)
+        self.n_seen = 0.0
+        self._factor: Tensor | None = None
+
+    @property
+    def blocks(self) -> int:
+        return len(self.sigma)
+
+    @torch.no_grad()
+    def observe(self, features: Tensor, block: Tensor | None = None, weight: float = 1.0) -> None:
+        """Sigma += weight * sum phi phi'.
+
+        features  (..., d)
+        block     (...)     the action of each feature, if there are several blocks
+        """
+        rows = self._rows(features)
+        if self.blocks == 1:
+            self.sigma[0] += weight * (rows.mT @ rows)
+        else:
+            chosen = self._chosen(features, block)
+            for action in sorted(set(chosen.tolist())):
+                own = rows[chosen == action]
+                self.sigma[action] += weight * (own.mT @ own)
+        self.n_seen += weight * len(rows)
+        self._factor = None
+
+    @torch.no_grad()
+    def __call__(self, features: Tensor, block: Tensor | None = None) -> Tensor:
+        """The bonus of each feature, without a gradient.   (..., d) -> (...)"""
+        shape = features.shape[:-1]
+        if self.blocks == 1:
+            return self._bonus(self._rows(features)[None])[0].reshape(shape).to(features.dtype)
+        at = self._chosen(features, block)[:, None]
+        return self.of_all(features).flatten(0, -2).gather(-1, at).reshape(shape)
+
+    @torch.no_grad()
+    def of_all(self, features: Tensor) -> Tensor:
+        """The bonus of every action, for features without one.   (..., d) -> (..., blocks)"""
+        rows = self._rows(features).expand(self.blocks, -1, -1)
+        return self._bonus(rows).mT.reshape(*features.shape[:-1], self.blocks).to(features.dtype)
+
+    @torch.no_grad()
+    def rebuild(self, features: Tensor, block: Tensor | None = None, weight: float = 1.0) -> None:
+        """Forget everything and see these features instead, each as often as `weight` says.
+
+        Features of a network move; a sum over the old ones speaks of directions that are gone.
+        """
+        self.sigma, self.n_seen = self._empty(self.blocks), 0.0
+        self.observe(features, block, weight)
+
+    @property
+    def log_det(self) -> float:
+        """log det(Sigma) - log det(ridge I): how much has been seen, in all directions."""
+        start = self.sigma[0].new_tensor(self.ridge).log() * self.dim
+        return float((log_det(self._cholesky()) - start).sum())
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sigma": self.sigma, "n_seen": self.n_seen}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        sigma = torch.as_tensor(state["sigma"])
+        if sigma.shape != self.sigma.shape:
+            raise ValueError(
+                f"the saved Sigma has shape {tuple(sigma.shape)}; this bonus has "
+                f"{tuple(self.sigma.shape)}, make it with the same dim and blocks"
+            )
+        self.sigma, self.n_seen = sigma.clone(), float(state["n_seen"])
+        self._factor = None
+
+    def _bonus(self, rows: Tensor) -> Tensor:
+        """(blocks, n, d) -> (blocks, n)"""
+        return bonus(elliptical_width(rows, self._cholesky()), self.scale, self.cap)
+
+    def _cholesky(self) -> Tensor:
+        if self._factor is None:  # once after each change, however often it is asked
+            self._factor = cholesky(self.sigma)
+        return self._factor
+
+    def _rows(self, features: Tensor) -> Tensor:
+        """The features as float64 rows (n, d), checked."""
+        if features.shape[-1:] != (self.dim,):
+            raise ValueError(
+                f"features have shape {tuple(features.shape)}; the last axis must be dim={self.dim}"
+            )
+        rows = features.detach().reshape(-1, self.dim).to("cpu", torch.float64)
+        if not torch.isfinite(rows).all():
+            raise ArithmeticError("the features have a NaN or infinite entry")
+        return rows
+
+    def _chosen(self, features: Tensor, block: Tensor | None) -> Tensor:
+        if block is None:
+            raise ValueError(f"there are {self.blocks} blocks; say the action of each feature")
+        if block.shape != features.shape[:-1]:
+            raise ValueError(
+                f"block has shape {tuple(block.shape)}; features ask for "
+                f"{tuple(features.shape[:-1])}"
+            )
+        return block.detach().reshape(-1).to("cpu", torch.int64)
+
+    def _empty(self, blocks: int) -> Tensor:
+        return self.ridge * torch.eye(self.dim, dtype=torch.float64).repeat(blocks, 1, 1)

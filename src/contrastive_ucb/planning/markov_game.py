@@ -1,0 +1,127 @@
+"""Backward planning in zero-sum Markov games (Algorithm 2, l.11-16), batched over leading axes.
+
+| paper                      | here                | shape                  | line   |
+|----------------------------|---------------------|------------------------|--------|
+| Q-upper, Q-lower           | `upper`, `lower`    | (..., S, A1, A2)       | 11, 12 |
+| sigma_h                    | `joint`             | (..., H, S, A1, A2)    | 15     |
+| V-upper, V-lower           | `v_upper`, `v_lower`| (..., H, S)            | 13, 14 |
+| V^{br(nu),nu}, V^{pi,br(pi)}| `reply_values`     | (..., H, S)            |        |
+
+The row player maximises and the column player minimises. Line 13 of the paper uses sigma_h, which
+is computed in line 15 only: the equilibrium comes first here (erratum E8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from contrastive_ucb.arrays import Array
+from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.planning.matrix_game import solve_nash
+
+Actions = tuple[int, int]  # A1, A2
+Equilibrium = Callable[[int, Array, Array], Array]  # step h, Q-upper, Q-lower -> sigma_h
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Both bounds and the joint policy that they agree on.
+
+    joint             sigma    (..., H, S, A1, A2)
+    v_upper, v_lower  V-bar    (..., H, S)
+    """
+
+    joint: Array
+    v_upper: Array
+    v_lower: Array
+
+
+def plan_bounds(
+    kernel: Kernel,
+    rewards: Array,
+    bonus: Array,
+    n_actions: Actions,
+    equilibrium: Equilibrium,
+    ceiling: Array | None = None,
+) -> Bounds:
+    """Q-upper and Q-lower = r_h +- beta_h + P_h V_{h+1}, sigma_h, then V = <sigma_h, Q>.
+
+    rewards, bonus  (..., H, S, A)  with the joint action as one number
+    ceiling         (H,)            both Q_h are clipped to [-ceiling_h, ceiling_h], if given
+    """
+    joint = np.empty((*rewards.shape[:-1], *n_actions))
+    values = np.empty((2, *rewards.shape[:-1]))
+    later = np.zeros((2, *rewards.shape[:-3], rewards.shape[-2]))  # V_{H+1} = 0
+    for h in reversed(range(rewards.shape[-3])):
+        both = []
+        for sign, ahead in zip((1, -1), later, strict=True):
+            optimistic = rewards[..., h, :, :] + sign * bonus[..., h, :, :]  # lines 11, 12
+            q = _backup(kernel, h, optimistic, ahead, n_actions)
+            both.append(q if ceiling is None else q.clip(-ceiling[h], ceiling[h]))
+        sigma = joint[..., h, :, :, :] = equilibrium(h, *both)  # line 15, before 13 and 14 (E8)
+        later = np.stack([(sigma * q).sum((-2, -1)) for q in both])  # lines 13, 14
+        values[..., h, :] = later
+    return Bounds(joint, values[0], values[1])
+
+
+def plan_nash(kernel: Kernel, rewards: Array, n_actions: Actions) -> tuple[Array, Array, Array]:
+    """The Nash equilibrium by backward induction: V (..., H, S), pi (..., H, S, A1), nu (.., A2).
+
+    rewards  (..., H, S, A)  with the joint action as one number
+    """
+    v: Array = np.empty(rewards.shape[:-1])
+    row, column = (np.empty((*v.shape, count)) for count in n_actions)
+    later = np.zeros(v.shape[:-2] + v.shape[-1:])
+    for h in reversed(range(v.shape[-2])):
+        nash = solve_nash(_backup(kernel, h, rewards[..., h, :, :], later, n_actions))
+        row[..., h, :, :], column[..., h, :, :] = nash.row, nash.column
+        later = v[..., h, :] = nash.value
+    return v, row, column
+
+
+def reply_values(
+    kernel: Kernel, rewards: Array, policy: Array, fixed: Literal["row", "column"]
+) -> Array:
+    """The value when one player keeps to `policy` and the other replies best.
+
+    rewards  (..., H, S, A)   with the joint action as one number
+    policy   (..., H, S, A1) if the row player is fixed, (..., H, S, A2) if the column player is
+    returns  (..., H, S)      V^{pi,br(pi)}, or V^{br(nu),nu}
+    """
+    own = policy.shape[-1]
+    other = rewards.shape[-1] // own
+    n_actions = (own, other) if fixed == "row" else (other, own)
+    v: Array = np.empty(np.broadcast_shapes(rewards.shape[:-1], policy.shape[:-1]))
+    later = np.zeros(v.shape[:-2] + v.shape[-1:])
+    for h in reversed(range(v.shape[-2])):
+        q = _backup(kernel, h, rewards[..., h, :, :], later, n_actions)
+        now = policy[..., h, :, :]
+        if fixed == "row":
+            later = (now[..., :, None] * q).sum(-2).min(-1)
+        else:
+            later = (q * now[..., None, :]).sum(-1).max(-1)
+        v[..., h, :] = later
+    return v
+
+
+def marginals(joint: Array) -> tuple[Array, Array]:
+    """P_1 sigma and P_2 sigma: what each player does on its own  (l.16).
+
+    joint  (..., A1, A2); returns (..., A1), (..., A2)
+    """
+    return np.asarray(joint.sum(-1)), np.asarray(joint.sum(-2))
+
+
+def independent(row: Array, column: Array) -> Array:
+    """The joint policy of players that do not correlate.  (..., A1), (..., A2) -> (..., A1, A2)"""
+    return np.asarray(row[..., :, None] * column[..., None, :])
+
+
+def _backup(kernel: Kernel, step: int, rewards: Array, later: Array, n_actions: Actions) -> Array:
+    """r_h + P_h V_{h+1}  with the joint action split again.   (..., S, A) -> (..., S, A1, A2)"""
+    q = rewards + kernel.expect(step, later).reshape(rewards.shape)
+    return np.asarray(q.reshape(*q.shape[:-1], *n_actions))

@@ -1,0 +1,288 @@
+"""Equilibria of many matrix games at once: the CCE of Algorithm 2 (l.15) and the zero-sum Nash.
+
+| paper              | here            | shape           |                                         |
+|--------------------|-----------------|-----------------|-----------------------------------------|
+| Q-bar(s, ., .)     | `q_upper`, U    | (..., A1, A2)   | the row player maximises it             |
+| Q-underbar(s, ., .)| `q_lower`, L    | (..., A1, A2)   | the column player minimises it          |
+| sigma(., . | s)    | `joint`         | (..., A1, A2)   | any distribution on pairs of actions    |
+| iota               | `tolerance`     |                 | what a player may gain at most          |
+
+Cheap solvers go first and each passes on the games whose gap it could not bring below the
+tolerance. The gap is always measured on the answer, never inferred from the solver. Games come last
+inside (A1, A2, B), see `pivoting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.planning.cce_lp import cce_by_lp
+from contrastive_ucb.planning.pivoting import chunks, lemke_howson, sum_in_order
+from contrastive_ucb.planning.regret_matching import regret_matching
+
+STAGES = ("pure", "previous", "midpoint", "pivoting", "regret-matching", "linear-program")
+CACHED_PAYOFFS = 2**17  # of the games that go through the cascade together
+ROUNDING = 1024.0  # such a multiple of machine epsilon times the largest payoff is rounding
+
+Objective = Literal["any", "tight"]
+
+
+@dataclass(frozen=True)
+class CCE:
+    """Coarse correlated equilibria with their certificates."""
+
+    joint: Array
+    """sigma (..., A1, A2)."""
+    gap: Array
+    """The most that a player gains by ignoring sigma (...), measured."""
+    stage: IntArray
+    """Index into STAGES of what solved the game (...)."""
+
+
+@dataclass(frozen=True)
+class Nash:
+    """Nash equilibria of zero-sum games with their certificates."""
+
+    row: Array
+    """x (..., A1), the mixture of the player who maximises."""
+    column: Array
+    """y (..., A2)."""
+    value: Array
+    """Of the game (...), off by at most half the gap."""
+    gap: Array
+    """max_a (M y)_a - min_b (x'M)_b (...), measured."""
+
+
+def solve_cce(
+    q_upper: ArrayLike,
+    q_lower: ArrayLike,
+    tolerance: float = 1e-7,
+    start: ArrayLike | None = None,
+    objective: Objective = "any",
+) -> CCE:
+    """One coarse correlated equilibrium a game, one game or any batch of them.
+
+    q_upper, q_lower  (..., A1, A2)  the row player maximises the first, the column player minimises
+                                     the second
+    tolerance                        largest gap that is accepted, or 2e-13 of the largest payoff
+                                     where that is more: rounding allows no better
+    start             (..., A1, A2)  a guess, mostly the answer of the last round
+    objective                        "any" takes the first equilibrium found; "tight" minimises
+                                     <sigma, U - L> among all of them, by linear programming
+    """
+    upper, lower = _checked("q_upper", q_upper), _checked("q_lower", q_lower)
+    _check_options(upper, lower, tolerance, objective)
+    guess = None if start is None else _checked_start(start, upper.shape)
+    search = _Search(upper, lower, guess, tolerance)
+    if objective == "any":
+        for part in chunks(len(search.gap), CACHED_PAYOFFS // (upper.shape[-2] * upper.shape[-1])):
+            search.cascade(part)
+    search.linear_programs(upper.shape, objective)
+    search.check(upper.shape[:-2])
+    batch = upper.shape[:-2]
+    return CCE(
+        _games_first(search.joint, batch), search.gap.reshape(batch), search.stage.reshape(batch)
+    )
+
+
+def solve_nash(payoff: ArrayLike, tolerance: float = 1e-7) -> Nash:
+    """A Nash equilibrium of each zero-sum game; the row player maximises.   payoff M (..., A1, A2)
+
+    The marginals of a CCE of (M, M) are one, since its two gains add up to the duality gap.
+    """
+    matrix = _checked("payoff", payoff)
+    joint = solve_cce(matrix, matrix, tolerance / 2).joint
+    row, column = joint.sum(-1), joint.sum(-2)
+    best, worst = best_responses(matrix, row, column)
+    return Nash(row, column, (best + worst) / 2, best - worst)
+
+
+def deviation_gain(joint: ArrayLike, q_upper: ArrayLike, q_lower: ArrayLike) -> Array:
+    """Largest gain of one player from ignoring the joint play, iota of Definition iota-CCE.
+
+    joint sigma, q_upper U, q_lower L  (..., A1, A2); returns (...)
+    """
+    arrays = (np.asarray(a, dtype=np.float64) for a in (joint, q_upper, q_lower))
+    sigma, upper, lower = np.broadcast_arrays(*arrays)
+    gap = _gap(_games_last(sigma), _games_last(upper), _games_last(lower))
+    return gap.reshape(sigma.shape[:-2])
+
+
+def best_responses(payoff: Array, row: Array, column: Array) -> tuple[Array, Array]:
+    """What each player gets from a best reply to the other: max_a (M y)_a and min_b (x'M)_b.
+
+    payoff M (..., A1, A2), row x (..., A1), column y (..., A2); returns two of shape (...)
+    """
+    best = (payoff * column[..., None, :]).sum(-1).max(-1)
+    worst = (payoff * row[..., :, None]).sum(-2).min(-1)
+    return np.asarray(best), np.asarray(worst)
+
+
+class _Search:
+    """The games, the best answer to each so far, and its gap."""
+
+    def __init__(self, upper: Array, lower: Array, guess: Array | None, tolerance: float):
+        self.upper, self.lower = _games_last(upper), _games_last(lower)
+        self.guess = None if guess is None else _games_last(guess)
+        self.joint = np.full(self.upper.shape, np.nan)
+        self.gap = np.full(self.upper.shape[-1], np.inf)
+        self.stage = np.full(self.gap.shape, -1)
+        largest = np.maximum(np.abs(self.upper), np.abs(self.lower)).max((0, 1))
+        self.limit = np.maximum(tolerance, ROUNDING * np.finfo(np.float64).eps * largest)
+
+    def cascade(self, games: slice) -> None:
+        """All stages but the last, each on what is left."""
+        for stage, propose in enumerate(PROPOSALS):
+            left = games.start + np.flatnonzero(self.gap[games] > self.limit[games])
+            if not left.size:
+                return
+            upper, lower, limit = self.upper[..., left], self.lower[..., left], self.limit[left]
+            if propose is not None:
+                self.offer(stage, left, propose(upper, lower, limit), upper, lower)
+            elif self.guess is not None:
+                self.offer(stage, left, self.guess[..., left], upper, lower)
+
+    def offer(self, stage: int, games: IntArray, joint: Array, upper: Array, lower: Array) -> None:
+        """Take proposals (A1, A2, games) that are better than what there was; NaN never is."""
+        gap = _gap(joint, upper, lower)
+        better = gap < self.gap[games]
+        taken = games[better]
+        self.joint[..., taken], self.gap[taken] = joint[..., better], gap[better]
+        self.stage[taken] = stage
+
+    def linear_programs(self, shape: tuple[int, ...], objective: Objective) -> None:
+        """The last stage. Games share a program along the last leading axis only, so that the
+        answers of one seed do not depend on the other seeds."""
+        left = np.flatnonzero(self.gap > self.limit)
+        row_of = left // (shape[-3] if len(shape) > 2 else 1)
+        for row in np.unique(row_of):
+            games = left[row_of == row]
+            upper, lower = self.upper[..., games], self.lower[..., games]
+            cost = upper - lower if objective == "tight" else np.zeros(upper.shape)
+            joint = cce_by_lp(*(a.transpose(2, 0, 1) for a in (upper, lower, cost)))
+            self.offer(len(STAGES) - 1, games, joint.transpose(1, 2, 0), upper, lower)
+
+    def check(self, batch: tuple[int, ...]) -> None:
+        bad = np.flatnonzero(self.gap > self.limit)
+        if bad.size:
+            worst = bad[self.gap[bad].argmax()]
+            index = tuple(int(i) for i in np.unravel_index(worst, batch)) if batch else ()
+            n_rows, n_columns = self.upper.shape[:2]
+            raise ArithmeticError(
+                f"the best CCE of game {index} ({n_rows}x{n_columns}) is off by "
+                f"{self.gap[worst]:.1e}, above the tolerance {self.limit[worst]:.1e}; "
+                "raise the tolerance or scale the payoffs down"
+            )
+
+
+def _pure(upper: Array, lower: Array, limit: Array) -> Array:
+    """The cell from which the better placed player gains least by moving alone."""
+    gains = np.maximum(upper.max(0) - upper, lower - lower.min(1)[:, None])
+    best = gains.reshape(-1, gains.shape[-1]).argmin(0)
+    joint = np.zeros((gains.shape[0] * gains.shape[1], gains.shape[-1]))
+    joint[best, np.arange(len(best))] = 1.0
+    return joint.reshape(gains.shape)
+
+
+def _midpoint(upper: Array, lower: Array, limit: Array) -> Array:
+    """The Nash x (x) y of a zero-sum game N between U and L, where that is surely good enough.
+
+    Write (U - L)/2 = c + r(a) + s(b) + E, the means over rows and columns taken out of E, and take
+    N = (U + L)/2 + r - s. Terms in b alone leave the row player indifferent, so U plays like N + E,
+    and L like N - E. At a Nash of N each player gains a difference of two means of E: gap <= range.
+    """
+    half = (upper - lower) / 2
+    by_row = sum_in_order(half, axis=1)[:, None] / half.shape[1]
+    by_column = sum_in_order(half) / half.shape[0]
+    rest = half - by_row - by_column  # E - c, of the same range
+    near = np.flatnonzero(np.ptp(rest, (0, 1)) <= limit)
+    joint = np.full(upper.shape, np.nan)
+    if near.size:
+        middle = ((upper + lower) / 2 + by_row - by_column)[..., near]
+        x, y = lemke_howson(middle, -middle)
+        joint[..., near] = x[:, None] * y
+    return joint
+
+
+def _pivoting(upper: Array, lower: Array, limit: Array) -> Array:
+    """A Nash of the bimatrix game (U, -L), which is a CCE."""
+    x, y = lemke_howson(upper, -lower)
+    return np.asarray(x[:, None] * y)
+
+
+PROPOSALS: tuple[Callable[[Array, Array, Array], Array] | None, ...] = (
+    _pure,
+    None,  # the guess
+    _midpoint,
+    _pivoting,
+    regret_matching,
+)
+
+
+def _gap(joint: Array, upper: Array, lower: Array) -> Array:
+    """deviation_gain with the games last."""
+    of_row = sum_in_order(upper * sum_in_order(joint), axis=1).max(0)
+    of_column = sum_in_order(lower * sum_in_order(joint, axis=1)[:, None]).min(0)
+    row_gain = of_row - sum_in_order(sum_in_order(joint * upper))
+    column_gain = sum_in_order(sum_in_order(joint * lower)) - of_column
+    return np.asarray(np.maximum(row_gain, column_gain))
+
+
+def _games_last(games: Array) -> Array:
+    """(..., A1, A2) -> (A1, A2, B)"""
+    return np.ascontiguousarray(games.reshape(-1, *games.shape[-2:]).transpose(1, 2, 0))
+
+
+def _games_first(games: Array, batch: tuple[int, ...]) -> Array:
+    """(A1, A2, B) -> (*batch, A1, A2)"""
+    return np.ascontiguousarray(games.transpose(2, 0, 1)).reshape(*batch, *games.shape[:2])
+
+
+def _checked(name: str, payoff: ArrayLike) -> Array:
+    """The games as finite floats (..., A1, A2), or an error that names the first bad entry."""
+    array = np.asarray(payoff)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    if array.ndim < 2 or 0 in array.shape[-2:]:
+        raise ValueError(f"{name} must have shape (..., A1, A2), actions last, got {array.shape}")
+    finite = np.isfinite(array)
+    if not finite.all():
+        first = tuple(int(i) for i in np.argwhere(~finite)[0])
+        raise ValueError(
+            f"{name}{list(first)} is {array[first]}; equilibria need finite payoffs, "
+            "clip or drop this game first"
+        )
+    return array.astype(np.float64)
+
+
+def _checked_start(start: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Distributions (..., A1, A2): what does not sum to 1 could seem to have no gap at all."""
+    guess = _checked("start", start)
+    if guess.shape != shape:
+        raise ValueError(f"start has shape {guess.shape}, the games have {shape}; pass one a game")
+    mass = guess.sum((-2, -1))
+    wrong = (guess < 0).any((-2, -1)) | (np.abs(mass - 1) > 1e-9)
+    if wrong.any():
+        first = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"start{list(first)} is no distribution (least entry {guess[first].min():.3g}, sum "
+            f"{mass[first]:.9g}); pass the joint play of an earlier call, or None"
+        )
+    return guess
+
+
+def _check_options(upper: Array, lower: Array, tolerance: float, objective: str) -> None:
+    if upper.shape != lower.shape:
+        raise ValueError(
+            f"q_upper has shape {upper.shape} and q_lower {lower.shape}; pass one pair a game"
+        )
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance must be at least 0, got {tolerance}")
+    if objective not in ("any", "tight"):
+        raise ValueError(f"objective must be 'any' or 'tight', got {objective!r}")

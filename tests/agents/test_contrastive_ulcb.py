@@ -1,0 +1,259 @@
+"""Algorithm 2: each line against loops; batches, checkpoints, inputs; short runs of all peers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contrastive_ucb as cu
+from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.agents.peers import GAME_PRESETS
+from contrastive_ucb.arrays import Array
+from contrastive_ucb.envs import LockGame, LowRankGame, LowRankMDP, TabularGame
+from contrastive_ucb.evaluation.games import exploitability
+from contrastive_ucb.training.checkpoint import load_checkpoint, save_checkpoint
+from contrastive_ucb.training.loop import Session
+
+H, S, A1, A2 = 3, 4, 2, 3
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    **{name: {"algo": name} for name in GAME_PRESETS},
+    "exact": {"negatives": "exact"},
+    "finite": {"function_class": "finite", "class_size": 5},
+    "theory": {"schedule": "theory", "covariance": "averaged"},
+    "learnt reward": {"reward": "learnt"},
+    "loose": {"iota": 10.0},
+}
+
+
+def game(seed: int = 0) -> LowRankGame:
+    return LowRankGame(S, (A1, A2), 2, H, seed=seed)
+
+
+def play(agent: ContrastiveULCB, n: int) -> ContrastiveULCB:
+    for _ in range(n):
+        agent.round()
+    return agent
+
+
+def deviation(joint: Array, upper: Array, lower: Array) -> float:
+    """The gap of Definition iota-CCE, one deviation at a time."""
+    gains = [0.0]
+    for a in range(A1):
+        gains.append(sum(joint[i, j] * (upper[a, j] - upper[i, j]) for i, j in np.ndindex(A1, A2)))
+    for b in range(A2):
+        gains.append(sum(joint[i, j] * (lower[i, j] - lower[i, b]) for i, j in np.ndindex(A1, A2)))
+    return max(gains)
+
+
+def assert_same(one: ContrastiveULCB, other: ContrastiveULCB, seed: int = 0) -> None:
+    """The seed `seed` of `one` equals the only seed of `other`, bit for bit."""
+    for name in ("joint", "v_upper", "v_lower"):
+        np.testing.assert_array_equal(
+            getattr(one.bounds, name)[seed], getattr(other.bounds, name)[0]
+        )
+    for profile in ("last", "best", "drawn"):
+        for name in ("row", "column", "certificate", "number"):
+            np.testing.assert_array_equal(
+                getattr(getattr(one, profile), name)[seed],
+                getattr(getattr(other, profile), name)[0],
+            )
+    np.testing.assert_array_equal(one.cce_stages[seed], other.cce_stages[0])
+    np.testing.assert_array_equal(one.bonus[seed], other.bonus[0])
+
+
+@pytest.mark.parametrize("variant", ["contrastive-ulcb", "exact", "tight-cce", "learnt reward"])
+def test_lines_11_to_16_equal_loops(variant: str) -> None:
+    agent = ContrastiveULCB(game(1), seed=3, **VARIANTS[variant])
+    for k in range(1, 8):
+        agent.round()
+        assert agent.kernel is not None
+        table = agent.kernel.table()[0].reshape(H, S, A1, A2, S)
+        rewards = agent._rewards()[0].reshape(H, S, A1, A2)
+        beta = agent.bonus[0].reshape(H, S, A1, A2)
+        above, below = np.zeros(S), np.zeros(S)
+        worst = 0.0
+        for h in reversed(range(H)):
+            limit = H - h
+            upper = np.clip(rewards[h] + beta[h] + table[h] @ above, -limit, limit)  # line 11
+            lower = np.clip(rewards[h] - beta[h] + table[h] @ below, -limit, limit)  # line 12
+            sigma = agent.bounds.joint[0, h]  # line 15
+            np.testing.assert_allclose(sigma.sum((-2, -1)), 1)
+            worst = max(worst, *(deviation(sigma[s], upper[s], lower[s]) for s in range(S)))
+            above = (sigma * upper).sum((-2, -1))  # line 13
+            below = (sigma * lower).sum((-2, -1))  # line 14
+            np.testing.assert_allclose(agent.bounds.v_upper[0, h], above, atol=1e-12)
+            np.testing.assert_allclose(agent.bounds.v_lower[0, h], below, atol=1e-12)
+            np.testing.assert_allclose(agent.last.row[0, h], sigma.sum(-1))  # line 16
+            np.testing.assert_allclose(agent.last.column[0, h], sigma.sum(-2))
+        assert agent.cce_gap[0] == pytest.approx(worst, abs=1e-12)
+        assert worst <= 0.1 / np.sqrt(k) + 1e-12  # iota_k
+        assert agent.last.certificate[0] == pytest.approx(above[0] - below[0])  # starts in state 0
+
+
+def test_the_sampler_rolls_in_with_the_joint_policy() -> None:
+    agent = play(ContrastiveULCB(game(), seed=0), 20)
+    expected = agent.bounds.joint.reshape(1, H, S, A1 * A2)
+    np.testing.assert_array_equal(agent.roll_in, expected)
+    uniform = play(ContrastiveULCB(game(), seed=0, algo="uniform"), 3)
+    np.testing.assert_allclose(uniform.roll_in, 1 / (A1 * A2))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_batch_of_seeds_equals_separate_runs(variant: str) -> None:
+    settings = VARIANTS[variant]
+    seeds = [0, 3, 5]
+    together = play(ContrastiveULCB([game(s) for s in seeds], seed=seeds, **settings), 25)
+    for at, seed in enumerate(seeds):
+        assert_same(together, play(ContrastiveULCB(game(seed), seed=seed, **settings), 25), at)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_saving_and_loading_changes_nothing(variant: str, tmp_path: Path) -> None:
+    def session() -> Session:
+        games = [game(s) for s in (1, 2)]
+        return Session(ContrastiveULCB(games, seed=[1, 2], **VARIANTS[variant]))
+
+    whole, first, second = session(), session(), session()
+    expected = [played.figures for played in whole.rounds(24)]
+    list(first.rounds(12))
+    states = []
+    for at in range(2):
+        path = save_checkpoint(tmp_path / str(at), 12, first.state_of(at))
+        states.append(load_checkpoint(path))
+    second.load_states(states)
+    for now, before in zip(second.rounds(24), expected[12:], strict=True):
+        for name, value in before.items():
+            np.testing.assert_array_equal(now.figures[name], value)
+    for at in range(2):
+        assert whole.summary(at) == second.summary(at)
+
+
+def test_a_saved_agent_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    whole, half = ContrastiveULCB(game(), seed=7), ContrastiveULCB(game(), seed=7)
+    whole.learn(30, progress=False)
+    half.learn(15, progress=False)
+    half.save(tmp_path)
+    again = cu.load(tmp_path)
+    assert isinstance(again, ContrastiveULCB)
+    assert isinstance(again.envs[0], TabularGame)
+    again.learn(15, progress=False)
+    assert_same(again, whole)
+    assert again.session.summary(0) == whole.session.summary(0)
+
+
+def test_same_seed_same_run_other_seed_another() -> None:
+    one, two, other = (play(ContrastiveULCB(game(), seed=s), 20) for s in (0, 0, 1))
+    assert_same(one, two)
+    assert (one.bonus != other.bonus).any()
+
+
+def test_best_is_the_smallest_certificate_and_drawn_is_uniform() -> None:
+    agent = ContrastiveULCB([game()] * 200, seed=list(range(200)))
+    certificates, rows = [], []
+    for _ in range(6):
+        agent.round()
+        certificates.append(agent.last.certificate)
+        rows.append(agent.last.row)
+    table = np.array(certificates)
+    np.testing.assert_array_equal(agent.best.certificate, table.min(0))
+    last_of_the_best = len(table) - table[::-1].argmin(0)
+    np.testing.assert_array_equal(agent.best.number, last_of_the_best)
+    for seed in range(200):
+        np.testing.assert_array_equal(agent.best.row[seed], rows[agent.best.number[seed] - 1][seed])
+        np.testing.assert_array_equal(
+            agent.drawn.row[seed], rows[agent.drawn.number[seed] - 1][seed]
+        )
+    counts = np.bincount(agent.drawn.number, minlength=7)[1:]
+    expected = 200 / 6
+    assert ((counts - expected) ** 2 / expected).sum() < 20.5  # chi2 with 5 degrees: 99.9 %
+
+
+def test_without_a_bonus_the_certificate_says_nothing_and_the_last_round_is_taken() -> None:
+    agent = play(ContrastiveULCB(game(), seed=0, algo="no-bonus"), 9)
+    assert agent.certificate == 0
+    assert agent.best.number[0] == 9
+
+
+def test_the_summary_adds_up() -> None:
+    agent = ContrastiveULCB([game(0), game(1)], seed=[0, 1])
+    result = agent.learn(40, progress=False)
+    np.testing.assert_allclose(result.average_gap[-1], result.gap.mean(0))
+    for at, summary in enumerate(result.summary):
+        assert summary["average_gap"] == pytest.approx(result.average_gap[-1, at])
+        assert summary["nash_value"] == pytest.approx(cu.nash_value(game(at)))
+        pair = agent.best.row[at], agent.best.column[at]
+        assert summary["exploitability"] == pytest.approx(exploitability(game(at), *pair))
+        pair = agent.drawn.row[at], agent.drawn.column[at]
+        assert summary["drawn_gap"] == pytest.approx(exploitability(game(at), *pair))
+        pair = agent.last.row[at], agent.last.column[at]
+        assert summary["final_gap"] == pytest.approx(exploitability(game(at), *pair))
+        assert summary["certificate"] == agent.best.certificate[at]
+        assert sum(summary["cce_stages"].values()) == 40 * H * S
+        assert 0 < summary["max_cce_gap"] <= 0.1
+        upper, lower = (result.figures[f"{side}_value"][:, at] for side in ("upper", "lower"))
+        held = (lower <= summary["nash_value"]) & (summary["nash_value"] <= upper)
+        assert summary["bracket_fraction"] == held.mean()
+
+
+def test_five_lines_of_the_architecture_page() -> None:
+    env = cu.LowRankGame(n_states=5, n_actions=(3, 2), rank=2, horizon=2, seed=0)
+    agent = cu.ContrastiveULCB(env, rank=2, seed=0)
+    result = agent.learn(rounds=300, progress=False)
+    assert 0 <= cu.exploitability(env, *agent.policies) < 0.3
+    assert agent.certificate == agent.best.certificate[0]
+    assert len(result.plot().axes) == 3
+    with pytest.raises(AttributeError, match="this run has no 'regret'; it has gap, average_gap"):
+        _ = result.regret
+    (row, column), _ = agent.predict(np.array([[0, 0], [1, 4]]))
+    assert row.shape == column.shape == (2,)
+    assert row.max() < 3
+    assert column.max() < 2
+    (sure, _), _ = agent.predict(np.array([0, 0]), deterministic=True)
+    assert sure == agent.policies[0][0, 0].argmax()
+
+
+def test_a_matrix_game_is_a_markov_game_of_one_step() -> None:
+    payoff = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+    env = TabularGame(np.ones((1, 1, 3, 3, 1)), payoff[None, None])
+    agent = ContrastiveULCB(env, rank=1, seed=0, iota=1e-6)
+    agent.learn(200, progress=False)
+    np.testing.assert_allclose(agent.policies[0][0, 0], np.full(3, 1 / 3), atol=1e-6)
+    assert agent.session.summary(0)["bracket_fraction"] == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ContrastiveULCB(LowRankMDP()), "LowRankMDP is not a finite zero-sum game"),  # type: ignore[arg-type]
+        (lambda: cu.ContrastiveUCB(game()), "lowrank-game is a game of two players"),  # type: ignore[arg-type]
+        (lambda: ContrastiveULCB(game(), algo="lsvi-ucb"), "lsvi-ucb is for MDPs; a game takes"),
+        (lambda: ContrastiveULCB(game(), algo="omnivi"), "did you mean 'omni-vi'"),
+        (lambda: ContrastiveULCB(game(), iota=0.0), "iota must be positive"),
+        (lambda: ContrastiveULCB(game(), equilibrium="nash"), "equilibrium must be one of cce"),
+        (lambda: ContrastiveULCB(game(), algo="midpoint-nash", equilibrium="cce"), "is defined by"),
+        (lambda: ContrastiveULCB([game(), LockGame(2)], seed=[0, 1]), "of one size"),
+        (lambda: ContrastiveULCB([game()] * 2, seed=[0, 1]).policies, "there are 2 seeds; take"),
+        (lambda: ContrastiveULCB(game()).predict(np.array([9, 0])), "has no action; steps are 0"),
+    ],
+)
+def test_wrong_input_is_one_line_with_the_way_out(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_game_of_three_players_is_refused() -> None:
+    class Three:
+        possible_agents = ("a", "b", "c")
+
+    with pytest.raises(ValueError, match="Three has 3 players and is not a finite zero-sum game"):
+        ContrastiveULCB(Three())  # type: ignore[arg-type]
+
+
+def test_a_nan_stops_the_run_and_names_the_round() -> None:
+    agent = play(ContrastiveULCB(game(), seed=0), 3)
+    agent.batch.rewards[0, 1, 0, 0] = np.nan
+    with pytest.raises(ArithmeticError, match=r"Q-upper has a NaN .* at step 1 of round 4"):
+        agent.round()
+    assert agent.n_rounds == 3

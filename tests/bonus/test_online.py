@@ -1,0 +1,120 @@
+"""The bonus that grows with the data, against explicit sums and inverses."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contrastive_ucb.bonus.online import EllipticalBonus
+
+D = 4
+
+
+def some(n: int, seed: int = 0) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(n, D)).astype(np.float32))
+
+
+def slow(seen: torch.Tensor, asked: torch.Tensor, scale: float, ridge: float) -> np.ndarray:
+    sigma = ridge * np.eye(D)
+    for row in seen.double().numpy():
+        sigma += np.outer(row, row)
+    inverse = np.linalg.inv(sigma)
+    return np.array([scale * np.sqrt(row @ inverse @ row) for row in asked.double().numpy()])
+
+
+def test_bonus_equals_the_explicit_inverse_and_shrinks() -> None:
+    bonus = EllipticalBonus(D, scale=0.5, ridge=0.1)
+    np.testing.assert_allclose(bonus(some(3)), slow(some(0), some(3), 0.5, 0.1), rtol=1e-6)
+    bonus.observe(some(10, 1))
+    bonus.observe(some(5, 2).reshape(1, 5, D))
+    seen = torch.cat([some(10, 1), some(5, 2)])
+    got = bonus(some(6, 3).reshape(2, 3, D))
+    assert got.shape == (2, 3)
+    assert got.dtype == torch.float32
+    np.testing.assert_allclose(got.flatten(), slow(seen, some(6, 3), 0.5, 0.1), rtol=1e-5)
+    assert bonus.n_seen == 15
+
+
+def test_blocks_are_separate_bonuses() -> None:
+    bonus, each = EllipticalBonus(D, blocks=3), [EllipticalBonus(D) for _ in range(3)]
+    actions = torch.tensor([0, 2, 2, 0, 2])
+    bonus.observe(some(5), actions)
+    for phi, action in zip(some(5), actions.tolist(), strict=True):
+        each[action].observe(phi)
+    asked = some(7, 1)
+    expected = torch.stack([one(asked) for one in each], dim=-1)
+    torch.testing.assert_close(bonus.of_all(asked), expected)
+    chosen = torch.tensor([0, 1, 2, 0, 1, 2, 0])
+    torch.testing.assert_close(bonus(asked, chosen), expected[torch.arange(7), chosen])
+    assert bonus.log_det == pytest.approx(sum(one.log_det for one in each))
+
+
+def test_rebuilding_forgets_and_weighs() -> None:
+    bonus, plain = EllipticalBonus(D), EllipticalBonus(D)
+    bonus.observe(some(9))
+    bonus.rebuild(some(4, 1), weight=2.0)
+    for _ in range(2):
+        plain.observe(some(4, 1))
+    torch.testing.assert_close(bonus(some(5, 2)), plain(some(5, 2)))
+    assert bonus.n_seen == plain.n_seen == 8
+
+
+def test_the_cap_holds() -> None:
+    bonus = EllipticalBonus(D, scale=100.0, cap=2.0)
+    assert (bonus(some(5)) == 2.0).all()
+
+
+def test_no_gradient_comes_back() -> None:
+    phi = some(3).requires_grad_()
+    bonus = EllipticalBonus(D)
+    bonus.observe(phi)
+    assert not bonus(phi).requires_grad
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 30))
+def test_seeing_more_never_raises_a_bonus_and_log_det_grows(seed: int, n: int) -> None:
+    bonus = EllipticalBonus(D, ridge=0.3)
+    asked = some(8, seed + 1)
+    before, volume = bonus(asked), bonus.log_det
+    assert volume == pytest.approx(0)
+    bonus.observe(some(n, seed))
+    assert (bonus(asked) <= before + 1e-6).all()
+    assert bonus.log_det > volume
+
+
+def test_state_goes_round_bit_for_bit() -> None:
+    bonus, again = EllipticalBonus(D, blocks=2), EllipticalBonus(D, blocks=2)
+    bonus.observe(some(9), torch.arange(9) % 2)
+    again.load_state_dict(bonus.state_dict())
+    for one in (bonus, again):
+        one.observe(some(3, 1), torch.zeros(3, dtype=torch.int64))
+    assert torch.equal(bonus.sigma, again.sigma)
+    assert bonus.n_seen == again.n_seen
+    with pytest.raises(ValueError, match="same dim and blocks"):
+        EllipticalBonus(D).load_state_dict(bonus.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: EllipticalBonus(0), "dim must be at least 1"),
+        (lambda: EllipticalBonus(2, ridge=0.0), "ridge must be positive"),
+        (lambda: EllipticalBonus(2, scale=-1.0), "scale must be at least 0"),
+        (lambda: EllipticalBonus(2)(some(3)), "last axis must be dim=2"),
+        (lambda: EllipticalBonus(D, blocks=2)(some(3)), "say the action of each feature"),
+        (lambda: EllipticalBonus(D, blocks=2)(some(3), torch.zeros(2)), "block has shape"),
+    ],
+)
+def test_wrong_input_is_one_line_with_the_way_out(make: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()  # type: ignore[operator]
+
+
+def test_a_nan_is_an_error_not_a_bonus() -> None:
+    bad = some(2)
+    bad[1, 0] = float("nan")
+    for use in (EllipticalBonus(D).observe, EllipticalBonus(D)):
+        with pytest.raises(ArithmeticError, match="features have a NaN"):
+            use(bad)

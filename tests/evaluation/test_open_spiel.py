@@ -1,0 +1,106 @@
+"""Exploitability and Nash values against OpenSpiel, which plays the same games as trees.
+
+A Markov game becomes an extensive-form game: chance draws the states, the row player moves, then
+the column player, who does not see that move. OpenSpiel's best responses look at whole histories,
+ours at step and state only; against Markov policies that must make no difference.
+"""
+
+import numpy as np
+import pytest
+
+from contrastive_ucb.arrays import Array
+from contrastive_ucb.envs import LockGame, LowRankGame, TabularGame
+from contrastive_ucb.evaluation.games import exploitability, nash, nash_value
+
+pyspiel = pytest.importorskip("pyspiel")
+from open_spiel.python import policy as open_spiel_policy  # noqa: E402
+from open_spiel.python.algorithms import exploitability as open_spiel_exploitability  # noqa: E402
+
+PENNIES = np.array([[1.0, -1.0], [-1.0, 1.0]])
+GAMES = [
+    LowRankGame(2, (2, 2), 2, 2, seed=0),
+    LowRankGame(2, (2, 3), 2, 2, seed=1),
+    LowRankGame(3, (3, 2), 2, 2, seed=2),
+    LockGame(2, 2, n_dead=1, seed=0),
+    TabularGame(np.ones((1, 1, 2, 2, 1)), PENNIES[None, None]),
+]
+
+
+class Tree:
+    """The game in Gambit's format; an information set is named after its step and state."""
+
+    def __init__(self, game: TabularGame):
+        self.game, self.sets = game, 0
+        self.lines = ['EFG 2 R "markov" { "row" "column" } ""']
+        self._chance(game.initial, 0, 0.0)
+        self.tree = pyspiel.load_efg_game("\n".join(self.lines) + "\n")
+
+    def _chance(self, probs: Array, step: int, paid: float) -> None:
+        states = np.flatnonzero(probs)
+        outcomes = " ".join(f'"{s}" {probs[s]:.17g}' for s in states)
+        self.lines.append(f'c "" {len(self.lines)} "" {{ {outcomes} }} 0')
+        for state in states:
+            self._play(int(state), step, paid)
+
+    def _play(self, state: int, step: int, paid: float) -> None:
+        game = self.game
+        if step == game.horizon:
+            self.lines.append(f't "" {len(self.lines)} "" {{ {paid:.17g} {-paid:.17g} }}')
+            return
+        self.sets += 1
+        number, where = self.sets, f"{step},{state}"
+        moves = [" ".join(f'"{move}"' for move in range(count)) for count in game.n_actions]
+        self.lines.append(f'p "" 1 {number} "{where},{number}" {{ {moves[0]} }} 0')
+        for a in range(game.n_actions[0]):
+            self.lines.append(f'p "" 2 {number} "{where},{number}" {{ {moves[1]} }} 0')
+            for b in range(game.n_actions[1]):
+                reward = game.rewards[step, state, a, b]
+                self._chance(game.transitions[step, state, a, b], step + 1, paid + reward)
+
+    def policy(self, row: Array, column: Array) -> open_spiel_policy.TabularPolicy:
+        table = open_spiel_policy.TabularPolicy(self.tree)
+        for state in table.states:
+            step, place, _ = state.information_state_string().split("-")[-1].split(",")
+            probs = (row, column)[state.current_player()][int(step), int(place)]
+            own = table.policy_for_key(state.information_state_string())
+            own[:] = 0
+            for action, probability in zip(state.legal_actions(), probs, strict=True):
+                own[action] = probability
+        return table
+
+
+def policies(game: TabularGame, seed: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    row, column = (
+        rng.dirichlet(np.full(n, 0.5), (game.horizon, game.n_states)) for n in game.n_actions
+    )
+    return row, column
+
+
+@pytest.mark.parametrize("game", GAMES, ids=repr)
+def test_exploitability_is_the_nash_conv_of_open_spiel(game: TabularGame) -> None:
+    tree = Tree(game)
+    for seed in range(3):
+        pair = policies(game, seed)
+        theirs = open_spiel_exploitability.nash_conv(tree.tree, tree.policy(*pair))
+        assert exploitability(game, *pair) == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize("game", GAMES, ids=repr)
+def test_our_nash_equilibrium_is_one_for_open_spiel(game: TabularGame) -> None:
+    found, tree = nash(game), Tree(game)
+    policy = tree.policy(found.row, found.column)
+    assert open_spiel_exploitability.nash_conv(tree.tree, policy) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("game", GAMES, ids=repr)
+def test_the_nash_value_is_where_regret_minimisation_of_open_spiel_ends(game: TabularGame) -> None:
+    solver = pyspiel.CFRPlusSolver(Tree(game).tree)
+    for _ in range(300):
+        solver.evaluate_and_update_policy()
+    average = solver.average_policy()
+    tree = Tree(game).tree
+    gap = pyspiel.nash_conv(tree, average)
+    value = pyspiel.expected_returns(tree.new_initial_state(), average, -1, False)[0]
+    assert gap < 0.02
+    assert nash_value(game) == pytest.approx(value, abs=gap + 1e-6)
