@@ -197,7 +197,33 @@ def test_the_summary_adds_up() -> None:
         assert summary["bracket_fraction"] == held.mean()
 
 
-def test_five_lines_of_the_architecture_page() -> None:
+def test_what_was_kept_does_not_change_when_the_agent_plays_on() -> None:
+    agent = ContrastiveULCB(game(), seed=0)
+    agent.learn(20, progress=False)
+    policies, best, state = agent.policies, agent.best, agent.session.state_of(0)
+    before = [array.copy() for array in policies], best.number.copy()
+    agent.learn(60, progress=False)
+    assert agent.best.number[0] > best.number[0] == before[1][0]
+    for kept, copy in zip(policies, before[0], strict=True):
+        np.testing.assert_array_equal(kept, copy)
+    again = ContrastiveULCB(game(), seed=0)
+    again.session.load_states([state])
+    again.learn(60, progress=False)
+    assert_same(again, agent)
+
+
+def test_predictions_go_on_after_loading(tmp_path: Path) -> None:
+    agent = ContrastiveULCB(game(), seed=0)
+    agent.learn(3, progress=False)
+    asked = np.zeros((20, 2), dtype=np.int64)
+    agent.predict(asked)
+    agent.save(tmp_path)
+    again = cu.load(tmp_path)
+    for one, other in zip(agent.predict(asked)[0], again.predict(asked)[0], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_five_lines_are_enough() -> None:
     env = cu.LowRankGame(n_states=5, n_actions=(3, 2), rank=2, horizon=2, seed=0)
     agent = cu.ContrastiveULCB(env, rank=2, seed=0)
     result = agent.learn(rounds=300, progress=False)

@@ -94,6 +94,12 @@ def test_state_goes_round_bit_for_bit() -> None:
     assert bonus.n_seen == again.n_seen
     with pytest.raises(ValueError, match="same dim and blocks"):
         EllipticalBonus(D).load_state_dict(bonus.state_dict())
+    with pytest.raises(ValueError, match="the same ridge"):
+        EllipticalBonus(D, blocks=2, ridge=2.0).load_state_dict(bonus.state_dict())
+    kept = bonus.state_dict()["sigma"].clone()
+    state = bonus.state_dict()
+    bonus.observe(some(3, 2), torch.zeros(3, dtype=torch.int64))
+    assert torch.equal(state["sigma"], kept)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +111,9 @@ def test_state_goes_round_bit_for_bit() -> None:
         (lambda: EllipticalBonus(2)(some(3)), "last axis must be dim=2"),
         (lambda: EllipticalBonus(D, blocks=2)(some(3)), "say the action of each feature"),
         (lambda: EllipticalBonus(D, blocks=2)(some(3), torch.zeros(2)), "block has shape"),
+        (lambda: EllipticalBonus(D, blocks=2)(some(1), torch.tensor([-1])), "blocks for 0..1"),
+        (lambda: EllipticalBonus(D, blocks=2)(some(1), torch.tensor([2])), "blocks for 0..1"),
+        (lambda: EllipticalBonus(D).observe(some(1), weight=float("nan")), "weight must be"),
     ],
 )
 def test_wrong_input_is_one_line_with_the_way_out(make: object, message: str) -> None:

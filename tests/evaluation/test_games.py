@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrastive_ucb.arrays import Array
-from contrastive_ucb.envs import LockGame, LowRankGame, TabularGame
+from contrastive_ucb.envs import LockGame, LowRankGame, LowRankMDP, TabularGame
 from contrastive_ucb.evaluation.games import (
     best_responses,
     exploitability,
@@ -92,6 +92,11 @@ def test_nash_is_a_saddle_point_and_nobody_else_has_less_exploitability(
     above, below = best_responses(game, *others)
     assert below - 1e-6 <= found.value <= above + 1e-6
     assert exploitability(game, *others) >= -1e-12
+
+
+def test_an_mdp_is_no_game() -> None:
+    with pytest.raises(ValueError, match="LowRankMDP is not a game of two players"):
+        nash_value(LowRankMDP())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 5])

@@ -65,6 +65,8 @@ def zero_sum_value(payoff: Array) -> float:
 def equilibria_by_support(row: Array, column: Array) -> list[tuple[Array, Array]]:
     """All Nash equilibria (x, y) of a nondegenerate bimatrix game; both players maximise.
 
+    Of a game with ties, those that pivoting can end at: its bases are pairs of equal size too.
+
     Both supports have the same size, and each player mixes so that the other is indifferent.
     """
     found = []
@@ -92,4 +94,4 @@ def _indifferent(payoff: Array, support: tuple[int, ...], n_actions: int) -> Arr
         return None
     mixture = np.zeros(n_actions)
     mixture[list(support)] = weights
-    return mixture if (weights >= 0).all() else None
+    return mixture if (weights >= -1e-12).all() else None  # zeros of games with ties are rounded

@@ -38,7 +38,6 @@ from contrastive_ucb.planning.matrix_game import (
     solve_cce,
     solve_nash,
 )
-from contrastive_ucb.training.streams import stream
 
 
 class ContrastiveULCB(Learner[GameConfig]):
@@ -53,7 +52,7 @@ class ContrastiveULCB(Learner[GameConfig]):
     """
 
     kind = "contrastive-ulcb"
-    _streams = (*Learner._streams, "round")
+    _streams = (*Learner._streams, "round", "act")  # the last is for `predict`
 
     def __init__(
         self,
@@ -75,7 +74,6 @@ class ContrastiveULCB(Learner[GameConfig]):
         self.last, self.best, self.drawn = (
             Profile.uniform(shape, self.n_actions) for _ in range(3)
         )
-        self._act = stream(self.seeds[0], "act")  # of `predict`, no part of learning
         self.cce_gap = np.zeros(n_seeds)  # of this round, the largest over states and steps
         self.cce_stages = np.zeros((n_seeds, len(STAGES)), dtype=np.int64)  # games solved by each
 
@@ -96,7 +94,8 @@ class ContrastiveULCB(Learner[GameConfig]):
     @property
     def certificate(self) -> float:
         """V-upper - V-lower of `policies`: it bounds what both players together can gain from
-        leaving them, up to 2H iota_k and the bias of the model (l.402-414)."""
+        leaving them, up to 2H iota_k and the bias of the model (l.402-414). Not so with the Nash
+        equilibrium of the midpoint, which need not be a CCE."""
         self._only("agent.best.certificate")
         return float(self.best.certificate[0])
 
@@ -116,7 +115,7 @@ class ContrastiveULCB(Learner[GameConfig]):
         row, column = (policy[at[..., 0], at[..., 1]] for policy in self.policies)
         if deterministic:
             return (np.asarray(row.argmax(-1)), np.asarray(column.argmax(-1))), state
-        uniform = self._act.random((2, *at.shape[:-1]))
+        uniform = self.streams["act"][0].random((2, *at.shape[:-1]))
         return (draw(row, uniform[0]), draw(column, uniform[1])), state
 
     @property
@@ -139,8 +138,9 @@ class ContrastiveULCB(Learner[GameConfig]):
         self.last = Profile(
             *marginals(bounds.joint), certificate, np.full(self.batch.n_seeds, k)
         )  # line 16
-        self.best.replace(certificate <= self.best.certificate, self.last)  # ties: the later round
-        self.drawn.replace(self._uniforms("round", 1)[:, 0] * k < 1, self.last)
+        better = certificate <= self.best.certificate  # ties: the later round
+        self.best = self.best.updated(better, self.last)
+        self.drawn = self.drawn.updated(self._uniforms("round", 1)[:, 0] * k < 1, self.last)
 
     def _equilibrium(self, step: int, upper: Array, lower: Array) -> Array:
         """Line 15 for all seeds and states of one step; upper, lower and the result (B, S, A1, A2).
@@ -165,7 +165,8 @@ class ContrastiveULCB(Learner[GameConfig]):
         else:
             found = solve_cce(upper, lower, iota, start=self.bounds.joint[:, step])
         self.cce_gap = np.maximum(self.cce_gap, found.gap.max(-1))
-        self.cce_stages += (found.stage[..., None] == np.arange(len(STAGES))).sum(1)
+        solved = (found.stage[..., None] == np.arange(len(STAGES))).sum(1)
+        self.cce_stages = self.cce_stages + solved
         return found.joint
 
     def state_of(self, seed: int) -> dict[str, Any]:

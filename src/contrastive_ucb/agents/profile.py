@@ -10,7 +10,7 @@ import numpy as np
 from contrastive_ucb.arrays import Array, BoolArray, IntArray
 
 
-@dataclass
+@dataclass(frozen=True)
 class Profile:
     """The policies of both players, one pair a seed.
 
@@ -31,10 +31,18 @@ class Profile:
         row, column = (np.full((*shape, count), 1 / count) for count in n_actions)
         return Profile(row, column, np.full(shape[0], np.inf), np.zeros(shape[0], dtype=np.int64))
 
-    def replace(self, seeds: BoolArray, other: Profile) -> None:
-        """Take over the pairs of `other` where `seeds` (B,) is true."""
-        for name in ("row", "column", "certificate", "number"):
-            getattr(self, name)[seeds] = getattr(other, name)[seeds]
+    def updated(self, seeds: BoolArray, other: Profile) -> Profile:
+        """The pairs of `other` where `seeds` (B,) is true, and these elsewhere.
+
+        A new one: whoever kept the old arrays keeps what they were.
+        """
+        wide = seeds[:, None, None, None]
+        return Profile(
+            np.where(wide, other.row, self.row),
+            np.where(wide, other.column, self.column),
+            np.where(seeds, other.certificate, self.certificate),
+            np.where(seeds, other.number, self.number),
+        )
 
     def state_of(self, seed: int) -> dict[str, Any]:
         at = slice(seed, seed + 1)

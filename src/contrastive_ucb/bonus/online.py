@@ -69,6 +69,8 @@ class EllipticalBonus:
         features  (..., d)
         block     (...)     the action of each feature, if there are several blocks
         """
+        if not 0 <= weight < inf:
+            raise ValueError(f"weight must be at least 0 and finite, got {weight}")
         rows = self._rows(features)
         if self.blocks == 1:
             self.sigma[0] += weight * (rows.mT @ rows)
@@ -111,10 +113,15 @@ class EllipticalBonus:
         return float((log_det(self._cholesky()) - start).sum())
 
     def state_dict(self) -> dict[str, Any]:
-        return {"sigma": self.sigma, "n_seen": self.n_seen}
+        return {"sigma": self.sigma.clone(), "n_seen": self.n_seen, "ridge": self.ridge}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         sigma = torch.as_tensor(state["sigma"])
+        if state["ridge"] != self.ridge:
+            raise ValueError(
+                f"the saved bonus has ridge {state['ridge']}, this one {self.ridge}; make it with "
+                "the same ridge"
+            )
         if sigma.shape != self.sigma.shape:
             raise ValueError(
                 f"the saved Sigma has shape {tuple(sigma.shape)}; this bonus has "
@@ -146,6 +153,11 @@ class EllipticalBonus:
     def _chosen(self, features: Tensor, block: Tensor | None) -> Tensor:
         if block is None:
             raise ValueError(f"there are {self.blocks} blocks; say the action of each feature")
+        if block.numel() and not 0 <= int(block.min()) <= int(block.max()) < self.blocks:
+            raise ValueError(
+                f"block holds actions {int(block.min())}..{int(block.max())}; there are blocks for "
+                f"0..{self.blocks - 1}"
+            )
         if block.shape != features.shape[:-1]:
             raise ValueError(
                 f"block has shape {tuple(block.shape)}; features ask for "

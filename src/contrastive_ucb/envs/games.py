@@ -160,7 +160,8 @@ class TabularGame(FiniteEnv, ParallelEnv):
 
 def action_counts(n_actions: int | Sequence[int], least: int = 1) -> tuple[int, int]:
     """The numbers of actions (A1, A2) of the two players; one number means the same for both."""
-    counts = tuple(n_actions) if isinstance(n_actions, Sequence) else (n_actions, n_actions)
+    given = n_actions if isinstance(n_actions, (Sequence, np.ndarray)) else (n_actions, n_actions)
+    counts: tuple[int, ...] = tuple(given)
     if len(counts) != 2:
         raise ValueError(
             f"n_actions is {n_actions}, that of {len(counts)} players, but {TWO_PLAYERS}"

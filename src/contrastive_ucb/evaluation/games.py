@@ -55,14 +55,14 @@ def best_responses(game: TabularGame, row: ArrayLike, column: ArrayLike) -> tupl
 
 
 def exploitability(game: TabularGame, row: ArrayLike, column: ArrayLike) -> float:
-    """The duality gap V^{br(nu),nu} - V^{pi,br(pi)}: zero for a Nash equilibrium, never below."""
+    """The duality gap V^{br(nu),nu} - V^{pi,br(pi)}: 0 for a Nash equilibrium, up to rounding."""
     above, below = best_responses(game, row, column)
     return above - below
 
 
 def nash(game: TabularGame) -> Equilibrium:
     """A Nash equilibrium by backward induction; a game may have more, all of the same value."""
-    rewards = game.rewards.reshape(game.horizon, game.n_states, -1)
+    rewards = _checked_game(game).rewards.reshape(game.horizon, game.n_states, -1)
     v, row, column = plan_nash(game.kernel, rewards, game.n_actions)
     return Equilibrium(row, column, float(game.initial @ v[0]))
 
@@ -73,7 +73,7 @@ def nash_value(game: TabularGame) -> float:
 
 
 def _players(game: TabularGame, row: ArrayLike, column: ArrayLike) -> tuple[Array, Array]:
-    rows, columns = game.n_actions
+    rows, columns = _checked_game(game).n_actions
     shape = (game.horizon, game.n_states)
     return (
         _checked("row", row, (*shape, rows), axes=1),
@@ -92,3 +92,12 @@ def _checked(name: str, policy: ArrayLike, shape: tuple[int, ...], axes: int) ->
             f"the {name} policy must be a distribution at every step and state; divide by its sums"
         )
     return probs
+
+
+def _checked_game(game: TabularGame) -> TabularGame:
+    if not isinstance(game, TabularGame):
+        raise ValueError(
+            f"{type(game).__name__} is not a game of two players; for an MDP there are"
+            " optimal_value and suboptimality"
+        )
+    return game

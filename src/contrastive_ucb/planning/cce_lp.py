@@ -15,8 +15,10 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from contrastive_ucb.arrays import Array
+from contrastive_ucb.planning.pivoting import chunks
 
 MOST_GAMES = 200  # in one program; larger ones cost more a game again
+MOST_COEFFICIENTS = 400_000  # in one program; the solver takes about 200 bytes for each
 FINE, DEFAULT = 1e-10, 1e-7  # feasibility tolerances of the solver
 
 
@@ -26,10 +28,15 @@ def cce_by_lp(upper: Array, lower: Array, cost: Array) -> Array:
     upper U, lower L, cost  (B, A1, A2)
     """
     sigma = np.empty(upper.shape)
-    for at in range(0, len(upper), MOST_GAMES):
-        part = slice(at, at + MOST_GAMES)
+    for part in chunks(len(upper), games_a_program(*upper.shape[1:])):
         sigma[part] = _solve(_unit(upper[part]), _unit(lower[part]), _unit(cost[part]))
     return sigma
+
+
+def games_a_program(n_rows: int, n_columns: int) -> int:
+    """So many games share a program that it takes less than 100 MB; one game, if it needs more."""
+    coefficients = (n_rows + n_columns) * (n_rows * n_columns)  # of one game, see `deviations`
+    return max(1, min(MOST_GAMES, MOST_COEFFICIENTS // coefficients))
 
 
 def deviations(upper: Array, lower: Array) -> Array:

@@ -8,8 +8,8 @@
 | iota               | `tolerance`     |                 | what a player may gain at most          |
 
 Cheap solvers go first and each passes on the games whose gap it could not bring below the
-tolerance. The gap is always measured on the answer, never inferred from the solver. Games come last
-inside (A1, A2, B), see `pivoting`.
+tolerance; the last one does not round, and always ends. The gap is always measured on the answer,
+never inferred from the solver. Games come last inside (A1, A2, B), see `pivoting`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,23 @@ from numpy.typing import ArrayLike
 
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.planning.cce_lp import cce_by_lp
-from contrastive_ucb.planning.pivoting import chunks, lemke_howson, sum_in_order
+from contrastive_ucb.planning.exact_pivoting import exact_lemke_howson
+from contrastive_ucb.planning.pivoting import (
+    chunks,
+    games_first,
+    games_last,
+    lemke_howson,
+    measured_gap,
+    sum_in_order,
+)
 from contrastive_ucb.planning.regret_matching import regret_matching
 
-STAGES = ("pure", "previous", "midpoint", "pivoting", "regret-matching", "linear-program")
+BATCHED = ("pure", "previous", "midpoint", "pivoting", "regret-matching")
+STAGES = (*BATCHED, "linear-program", "exact")
 CACHED_PAYOFFS = 2**17  # of the games that go through the cascade together
-ROUNDING = 1024.0  # such a multiple of machine epsilon times the largest payoff is rounding
+ROUNDING = 1024.0  # epsilons of the largest payoff; an exact answer, rounded, has A1 + A2 + 4
+DOUBLE = np.finfo(np.float64)
+LARGEST_PAYOFF = 1e300  # sums of more could overflow
 
 Objective = Literal["any", "tight"]
 
@@ -71,24 +82,20 @@ def solve_cce(
     q_upper, q_lower  (..., A1, A2)  the row player maximises the first, the column player minimises
                                      the second
     tolerance                        largest gap that is accepted, or 2e-13 of the largest payoff
-                                     where that is more: rounding allows no better
+                                     where that is more: all games get there, less may be rounding
     start             (..., A1, A2)  a guess, mostly the answer of the last round
     objective                        "any" takes the first equilibrium found; "tight" minimises
-                                     <sigma, U - L> among all of them, by linear programming
+                                     <sigma, U - L> among all of them, by linear programming; a
+                                     game on which that fails gets any, and another stage than
+                                     "linear-program" says so
+
+    A game's answer does not depend on the batch, except in linear programs, which the games along
+    the last leading axis share.
     """
     upper, lower = _checked("q_upper", q_upper), _checked("q_lower", q_lower)
     _check_options(upper, lower, tolerance, objective)
     guess = None if start is None else _checked_start(start, upper.shape)
-    search = _Search(upper, lower, guess, tolerance)
-    if objective == "any":
-        for part in chunks(len(search.gap), CACHED_PAYOFFS // (upper.shape[-2] * upper.shape[-1])):
-            search.cascade(part)
-    search.linear_programs(upper.shape, objective)
-    search.check(upper.shape[:-2])
-    batch = upper.shape[:-2]
-    return CCE(
-        _games_first(search.joint, batch), search.gap.reshape(batch), search.stage.reshape(batch)
-    )
+    return _Search(upper, lower, guess, tolerance).run(objective)
 
 
 def solve_nash(payoff: ArrayLike, tolerance: float = 1e-7) -> Nash:
@@ -97,6 +104,7 @@ def solve_nash(payoff: ArrayLike, tolerance: float = 1e-7) -> Nash:
     The marginals of a CCE of (M, M) are one, since its two gains add up to the duality gap.
     """
     matrix = _checked("payoff", payoff)
+    _check_options(matrix, matrix, tolerance, "any")  # names the tolerance before it is halved
     joint = solve_cce(matrix, matrix, tolerance / 2).joint
     row, column = joint.sum(-1), joint.sum(-2)
     best, worst = best_responses(matrix, row, column)
@@ -109,9 +117,8 @@ def deviation_gain(joint: ArrayLike, q_upper: ArrayLike, q_lower: ArrayLike) -> 
     joint sigma, q_upper U, q_lower L  (..., A1, A2); returns (...)
     """
     arrays = (np.asarray(a, dtype=np.float64) for a in (joint, q_upper, q_lower))
-    sigma, upper, lower = np.broadcast_arrays(*arrays)
-    gap = _gap(_games_last(sigma), _games_last(upper), _games_last(lower))
-    return gap.reshape(sigma.shape[:-2])
+    games = np.broadcast_arrays(*arrays)
+    return measured_gap(*map(games_last, games)).reshape(games[0].shape[:-2])
 
 
 def best_responses(payoff: Array, row: Array, column: Array) -> tuple[Array, Array]:
@@ -128,57 +135,74 @@ class _Search:
     """The games, the best answer to each so far, and its gap."""
 
     def __init__(self, upper: Array, lower: Array, guess: Array | None, tolerance: float):
-        self.upper, self.lower = _games_last(upper), _games_last(lower)
-        self.guess = None if guess is None else _games_last(guess)
+        self.batch = upper.shape[:-2]
+        self.upper, self.lower = games_last(upper), games_last(lower)
+        self.guess = None if guess is None else games_last(guess)
         self.joint = np.full(self.upper.shape, np.nan)
         self.gap = np.full(self.upper.shape[-1], np.inf)
         self.stage = np.full(self.gap.shape, -1)
         largest = np.maximum(np.abs(self.upper), np.abs(self.lower)).max((0, 1))
-        self.limit = np.maximum(tolerance, ROUNDING * np.finfo(np.float64).eps * largest)
+        unit = DOUBLE.eps * largest + DOUBLE.smallest_subnormal  # the latter for tiny payoffs
+        self.limit = np.maximum(tolerance, ROUNDING * unit)
 
-    def cascade(self, games: slice) -> None:
-        """All stages but the last, each on what is left."""
-        for stage, propose in enumerate(PROPOSALS):
+    def run(self, objective: Objective) -> CCE:
+        """All stages. The tight program comes first: every other stage takes any equilibrium."""
+        if objective == "tight":
+            self.linear_programs(objective)
+        n_rows, n_columns, n_games = self.upper.shape
+        for part in chunks(n_games, CACHED_PAYOFFS // (n_rows * n_columns)):
+            self.cascade(part, BATCHED)
+        if objective == "any":
+            self.linear_programs(objective)
+        self.cascade(slice(0, None), ("exact",))
+        return self.answer()
+
+    def cascade(self, games: slice, stages: tuple[str, ...]) -> None:
+        """These stages, each on what is left."""
+        for stage in stages:
             left = games.start + np.flatnonzero(self.gap[games] > self.limit[games])
             if not left.size:
                 return
             upper, lower, limit = self.upper[..., left], self.lower[..., left], self.limit[left]
-            if propose is not None:
-                self.offer(stage, left, propose(upper, lower, limit), upper, lower)
+            if stage != "previous":
+                self.offer(stage, left, PROPOSALS[stage](upper, lower, limit), upper, lower)
             elif self.guess is not None:
                 self.offer(stage, left, self.guess[..., left], upper, lower)
 
-    def offer(self, stage: int, games: IntArray, joint: Array, upper: Array, lower: Array) -> None:
+    def offer(self, stage: str, games: IntArray, joint: Array, upper: Array, lower: Array) -> None:
         """Take proposals (A1, A2, games) that are better than what there was; NaN never is."""
-        gap = _gap(joint, upper, lower)
+        gap = measured_gap(joint, upper, lower)
         better = gap < self.gap[games]
         taken = games[better]
         self.joint[..., taken], self.gap[taken] = joint[..., better], gap[better]
-        self.stage[taken] = stage
+        self.stage[taken] = STAGES.index(stage)
 
-    def linear_programs(self, shape: tuple[int, ...], objective: Objective) -> None:
-        """The last stage. Games share a program along the last leading axis only, so that the
-        answers of one seed do not depend on the other seeds."""
+    def linear_programs(self, objective: Objective) -> None:
+        """Games share a program along the last leading axis only, so that the answers of one seed
+        do not depend on the other seeds."""
         left = np.flatnonzero(self.gap > self.limit)
-        row_of = left // (shape[-3] if len(shape) > 2 else 1)
+        row_of = left // (self.batch[-1] if self.batch else 1)
         for row in np.unique(row_of):
             games = left[row_of == row]
             upper, lower = self.upper[..., games], self.lower[..., games]
             cost = upper - lower if objective == "tight" else np.zeros(upper.shape)
             joint = cce_by_lp(*(a.transpose(2, 0, 1) for a in (upper, lower, cost)))
-            self.offer(len(STAGES) - 1, games, joint.transpose(1, 2, 0), upper, lower)
+            self.offer("linear-program", games, joint.transpose(1, 2, 0), upper, lower)
 
-    def check(self, batch: tuple[int, ...]) -> None:
+    def answer(self) -> CCE:
+        """Of every game, or an error that names the worst."""
         bad = np.flatnonzero(self.gap > self.limit)
         if bad.size:
             worst = bad[self.gap[bad].argmax()]
-            index = tuple(int(i) for i in np.unravel_index(worst, batch)) if batch else ()
+            index = tuple(int(i) for i in np.unravel_index(worst, self.batch))
             n_rows, n_columns = self.upper.shape[:2]
             raise ArithmeticError(
                 f"the best CCE of game {index} ({n_rows}x{n_columns}) is off by "
-                f"{self.gap[worst]:.1e}, above the tolerance {self.limit[worst]:.1e}; "
-                "raise the tolerance or scale the payoffs down"
+                f"{self.gap[worst]:.1e}, above the limit {self.limit[worst]:.1e}, where the exact "
+                "stage leaves rounding at most; please report this game, or raise the tolerance"
             )
+        joint = games_first(self.joint, self.batch)
+        return CCE(joint, self.gap.reshape(self.batch), self.stage.reshape(self.batch))
 
 
 def _pure(upper: Array, lower: Array, limit: Array) -> Array:
@@ -216,49 +240,36 @@ def _pivoting(upper: Array, lower: Array, limit: Array) -> Array:
     return np.asarray(x[:, None] * y)
 
 
-PROPOSALS: tuple[Callable[[Array, Array, Array], Array] | None, ...] = (
-    _pure,
-    None,  # the guess
-    _midpoint,
-    _pivoting,
-    regret_matching,
-)
+def _exact(upper: Array, lower: Array, limit: Array) -> Array:
+    x, y = exact_lemke_howson(upper, -lower)
+    return np.asarray(x[:, None] * y)
 
 
-def _gap(joint: Array, upper: Array, lower: Array) -> Array:
-    """deviation_gain with the games last."""
-    of_row = sum_in_order(upper * sum_in_order(joint), axis=1).max(0)
-    of_column = sum_in_order(lower * sum_in_order(joint, axis=1)[:, None]).min(0)
-    row_gain = of_row - sum_in_order(sum_in_order(joint * upper))
-    column_gain = sum_in_order(sum_in_order(joint * lower)) - of_column
-    return np.asarray(np.maximum(row_gain, column_gain))
-
-
-def _games_last(games: Array) -> Array:
-    """(..., A1, A2) -> (A1, A2, B)"""
-    return np.ascontiguousarray(games.reshape(-1, *games.shape[-2:]).transpose(1, 2, 0))
-
-
-def _games_first(games: Array, batch: tuple[int, ...]) -> Array:
-    """(A1, A2, B) -> (*batch, A1, A2)"""
-    return np.ascontiguousarray(games.transpose(2, 0, 1)).reshape(*batch, *games.shape[:2])
+PROPOSALS: dict[str, Callable[[Array, Array, Array], Array]] = {
+    "pure": _pure,
+    "midpoint": _midpoint,
+    "pivoting": _pivoting,
+    "regret-matching": regret_matching,
+    "exact": _exact,
+}
 
 
 def _checked(name: str, payoff: ArrayLike) -> Array:
     """The games as finite floats (..., A1, A2), or an error that names the first bad entry."""
     array = np.asarray(payoff)
-    if array.dtype.kind not in "iuf":
+    if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if array.ndim < 2 or 0 in array.shape[-2:]:
         raise ValueError(f"{name} must have shape (..., A1, A2), actions last, got {array.shape}")
-    finite = np.isfinite(array)
-    if not finite.all():
-        first = tuple(int(i) for i in np.argwhere(~finite)[0])
+    numbers = array.astype(np.float64)
+    bad = ~(np.abs(numbers) <= LARGEST_PAYOFF)  # NaN too
+    if bad.any():
+        first = tuple(int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
-            f"{name}{list(first)} is {array[first]}; equilibria need finite payoffs, "
-            "clip or drop this game first"
+            f"{name}{list(first)} is {numbers[first]}; equilibria need finite payoffs up to "
+            f"{LARGEST_PAYOFF:g}; clip or drop this game, or divide it by a constant"
         )
-    return array.astype(np.float64)
+    return numbers
 
 
 def _checked_start(start: ArrayLike, shape: tuple[int, ...]) -> Array:

@@ -74,6 +74,28 @@ def sum_in_order(terms: Array, axis: int = 0) -> Array:
     return total
 
 
+def measured_gap(joint: Array, upper: Array, lower: Array) -> Array:
+    """The most (B,) that a player gains by ignoring the joint play; all (A1, A2, B).
+
+    The row player maximises `upper`, the column player minimises `lower`.
+    """
+    of_row = sum_in_order(upper * sum_in_order(joint), axis=1).max(0)
+    of_column = sum_in_order(lower * sum_in_order(joint, axis=1)[:, None]).min(0)
+    row_gain = of_row - sum_in_order(sum_in_order(joint * upper))
+    column_gain = sum_in_order(sum_in_order(joint * lower)) - of_column
+    return np.asarray(np.maximum(row_gain, column_gain))
+
+
+def games_last(games: Array) -> Array:
+    """(..., A1, A2) -> (A1, A2, B)"""
+    return np.ascontiguousarray(games.reshape(-1, *games.shape[-2:]).transpose(1, 2, 0))
+
+
+def games_first(games: Array, batch: tuple[int, ...]) -> Array:
+    """(A1, A2, B) -> (*batch, A1, A2)"""
+    return np.ascontiguousarray(games.transpose(2, 0, 1)).reshape(*batch, *games.shape[:2])
+
+
 @dataclass
 class _Tableau:
     """One tableau a game; the last two columns are the right-hand sides.

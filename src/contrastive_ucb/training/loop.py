@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,10 +76,10 @@ class Session:
         }
 
     def state_of(self, seed: int) -> dict[str, Any]:
-        """All of one seed. A checkpoint falls on any round, so `latest` goes with it."""
+        """All of one seed, as a copy. A checkpoint falls on any round, so `latest` goes with it."""
         latest = {name: float(values[seed]) for name, values in self.latest.items()}
         agent, tracker = self.agent.state_of(seed), self.tracker.state_of(seed)
-        return {"agent": agent, "tracker": tracker, "latest": latest}
+        return deepcopy({"agent": agent, "tracker": tracker, "latest": latest})
 
     def load_states(self, states: list[dict[str, Any]]) -> None:
         self.agent.load_states([state["agent"] for state in states])
