@@ -260,8 +260,8 @@ def test_numbers_of_actions_that_are_no_game_are_refused(game_class: type[Tabula
     }.items():
         with pytest.raises(ValueError, match=message):
             game_class(n_actions=n_actions)  # type: ignore[call-arg]
-    for given in ([2, 4], np.array([2, 4])):
-        assert game_class(n_actions=given).n_actions == (2, 4)  # type: ignore[call-arg]
+    for counts in ([2, 4], np.array([2, 4])):
+        assert game_class(n_actions=counts).n_actions == (2, 4)  # type: ignore[call-arg]
 
 
 def test_works_without_pettingzoo() -> None:

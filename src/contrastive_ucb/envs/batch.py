@@ -42,7 +42,7 @@ class EnvBatch:
         sizes = {(*env.rewards.shape, env.kernel.features.shape[-1]) for env in envs}
         if len(sizes) != 1:
             raise ValueError(
-                f"a batch needs environments of one size, got (H, S, actions, d) = {sorted(sizes)}; "
+                f"a batch needs environments of one size, got (H, S, A, d) = {sorted(sizes)}; "
                 "run the sizes one after another"
             )
         kinds = {_kind(env) for env in envs}
