@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrastive_ucb.arrays import Array
-from contrastive_ucb.envs import Kernel, LowRankMDP
+from contrastive_ucb.envs import Kernel, LowRankGame, LowRankMDP
 from contrastive_ucb.evaluation.exact import (
     model_error,
     one_step_later,
@@ -144,3 +144,8 @@ def test_the_potential_lemma_fails_for_a_small_ridge() -> None:
     assert allowed == pytest.approx(2 * np.log(11))
     with pytest.raises(ValueError, match="ridge must be positive, got 0"):
         potential(np.ones((1, 1, 1)), ridge=0)
+
+
+def test_a_game_is_no_mdp() -> None:
+    with pytest.raises(ValueError, match="LowRankGame is not an MDP; a game has nash_value"):
+        optimal_value(LowRankGame())  # type: ignore[arg-type]

@@ -88,7 +88,7 @@ class ContrastiveULCB(Learner[GameConfig]):
 
         This is what the only seed recommends; `best`, `last` and `drawn` have those of all seeds.
         """
-        self._only("agent.best")
+        self._only("agent.best.row and agent.best.column")
         return self.best.row[0], self.best.column[0]
 
     @property

@@ -67,12 +67,14 @@ def model_error(true: Kernel, learnt: Kernel, weights: Array, chunk: int = 1 << 
 
 def optimal_value(mdp: TabularMDP) -> float:
     """V*, from the initial distribution."""
+    _check_mdp(mdp)
     _, v = plan(mdp.kernel, mdp.rewards)
     return float(mdp.initial @ v[0])
 
 
 def suboptimality(mdp: TabularMDP, policy: Array | IntArray) -> float:
     """V* - V^pi from the initial distribution; policy (H, S, A) probabilities or (H, S) actions."""
+    _check_mdp(mdp)
     v = policy_value(mdp.kernel, mdp.rewards, _probabilities(mdp, policy))
     return optimal_value(mdp) - float(mdp.initial @ v[0])
 
@@ -106,6 +108,13 @@ def potential(gains: Array, ridge: float) -> Potential:
 def _some_rows(kernel: Kernel, pairs: slice) -> Array:
     """P_h(s'|z) of all steps for a range of z   (..., H, Z', S)"""
     return Kernel(kernel.features[..., pairs, :], kernel.measures).table()
+
+
+def _check_mdp(mdp: TabularMDP) -> None:
+    if not isinstance(mdp, TabularMDP):
+        raise ValueError(
+            f"{type(mdp).__name__} is not an MDP; a game has nash_value and exploitability"
+        )
 
 
 def _probabilities(mdp: TabularMDP, policy: Array | IntArray) -> Array:

@@ -6,11 +6,9 @@ whether it ran alone, in a batch, or was killed and resumed on the way.
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +36,7 @@ from contrastive_ucb.training.events import (
     ProgressListener,
     TensorBoardListener,
 )
+from contrastive_ucb.training.interrupts import interrupts
 from contrastive_ucb.training.learn import progress_event
 from contrastive_ucb.training.loop import Round, Session
 
@@ -134,7 +133,7 @@ class _Batch:
             listeners: list[Listener] = [*self.metrics, *boards]
             for listener in listeners + ([bar] if bar else []):
                 closing.callback(listener.close)
-            interrupted = closing.enter_context(_interrupts())
+            interrupted = closing.enter_context(interrupts())
             for played in self.session.rounds(self.problem.rounds):
                 if played.on_grid:
                     self._write(played, boards)
@@ -179,26 +178,6 @@ class _Batch:
             }
             save_checkpoint(folder.checkpoints, number, state)
             prune_checkpoints(folder.checkpoints, KEPT)
-
-
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Set when Ctrl-C was pressed, so that the round is finished and saved; a second one stops."""
-    pressed = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def press(number: int, frame: object) -> None:
-        pressed.set()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, press)
-    try:
-        yield pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _summary(folder: RunFolder) -> dict[str, Any]:

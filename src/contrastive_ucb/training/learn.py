@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.training.events import Event, ProgressListener
+from contrastive_ucb.training.interrupts import interrupts
 from contrastive_ucb.training.loop import Session
 
 if TYPE_CHECKING:
@@ -92,16 +94,18 @@ def learn(session: Session, rounds: int, progress: bool = True) -> Result:
     until = agent.n_rounds + rounds
     bar = ProgressListener(until, agent.algo, start=agent.n_rounds) if progress else None
     numbers, kept = [], []
-    try:
+    with ExitStack() as closing:
+        if bar is not None:
+            closing.callback(bar.close)
+        interrupted = closing.enter_context(interrupts())
         for played in session.rounds(until):
             if played.on_grid:
                 numbers.append(played.number)
                 kept.append(played.figures)
             if bar is not None:
                 bar.on_event(progress_event(played.number, played.figures))
-    finally:
-        if bar is not None:
-            bar.close()
+            if interrupted.is_set():  # the round is whole, and a next call goes on from here
+                raise KeyboardInterrupt
     alone = len(agent.seeds) == 1
     names = {name: None for row in kept for name in row}  # in order, each once
     unmeasured = np.full(len(agent.seeds), np.nan)

@@ -68,7 +68,9 @@ def load_agent(folder: str | Path) -> ContrastiveUCB | ContrastiveULCB:
     elif state.get("kind") == ContrastiveULCB.kind:
         agent = ContrastiveULCB([_env(TabularGame, env) for env in state["envs"]], **common)
     else:
-        raise UserError(f"{path} is no saved agent; runs are resumed by repeating their command")
+        raise UserError(
+            f"{path} is no saved agent but a run, which is resumed by repeating its command"
+        )
     agent.session.load_states(state["session"])
     return agent
 
