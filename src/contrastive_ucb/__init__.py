@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
     from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
+    from contrastive_ucb.bonus.online import EllipticalBonus
     from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
     from contrastive_ucb.evaluation.games import exploitability, game_value, nash, nash_value
     from contrastive_ucb.planning.matrix_game import solve_cce, solve_nash
@@ -35,6 +36,7 @@ __all__ = [
     "ContrastiveUCB",
     "ContrastiveULCB",
     "DeepSea",
+    "EllipticalBonus",
     "GameConfig",
     "Lock",
     "LockGame",
@@ -61,6 +63,7 @@ _HOMES = {
     "agents.contrastive_ucb": ("ContrastiveUCB",),
     "agents.contrastive_ulcb": ("ContrastiveULCB",),
     "agents.peers": ("GAME_PRESETS", "PRESETS"),
+    "bonus.online": ("EllipticalBonus",),
     "evaluation.exact": ("optimal_value", "suboptimality"),
     "evaluation.games": ("exploitability", "game_value", "nash", "nash_value"),
     "planning.matrix_game": ("solve_cce", "solve_nash"),

@@ -10,6 +10,8 @@ from importlib import import_module
 
 COMMANDS = {
     "solve": "run Contrastive UCB (on games ULCB) or a peer on a finite MDP or zero-sum game",
+    "train": "train SPR-UCB, SPR or Rainbow in Atari, MinAtar, DeepSea or any Gymnasium game",
+    "eval": "play episodes with what a run of 'train' has learnt",
     "demo": "Contrastive UCB next to its peers in a few minutes, ending with a page of figures",
     "bench": "measure the costs that the documentation states, as ratios",
 }
@@ -47,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ValueError(f"no command is called {given[0]!r}; {hint}")
         import_module(f"contrastive_ucb.commands.{given[0]}").run(given[1:])
     except KeyboardInterrupt:
-        print("cucb: stopped; a repeated 'solve' or 'demo' goes on from here", file=sys.stderr)
+        goes_on = "a repeated 'solve', 'train' or 'demo' goes on from here"
+        print(f"cucb: stopped; {goes_on}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 0  # somebody closed our stdout, for example `cucb ... | head`

@@ -1,0 +1,215 @@
+"""Everything that can be set about the deep learner, frozen and checked when made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf, isfinite
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from contrastive_ucb.checks import check_size
+
+
+@dataclass(frozen=True)
+class BonusConfig:
+    """The UCB bonus gamma sqrt(phi' inv(Sigma) phi) on top of the learner; scale 0 is none."""
+
+    feature: Literal["probs", "hidden"] = "probs"
+    """phi(s,a): the probabilities of C51, or the last hidden layer with one block an action."""
+    pairs: Literal["sampled", "window", "visits"] = "sampled"
+    """What Sigma sums over: sampled transitions, all steps of their windows, or visits."""
+    action: Literal["taken", "previous"] = "taken"
+    """The action of the feature; the published code is off by one."""
+    scale: float = 0.0
+    """gamma."""
+    ridge: float = 1.0
+    """lambda."""
+    steps: Literal["all", "first"] = "all"
+    """Which bonuses of the n-step window join the target: the discounted sum, or the first."""
+    cut: Literal["episode", "published"] = "episode"
+    """Where their sum ends: with the episode, or, as published, only if the first step ends it."""
+    optimistic: bool = False
+    """Act greedily in Q + bonus and bootstrap from it, as Algorithm 1 plans."""
+    noisy: bool = False
+    """Whether features are computed with the noise of the last update."""
+    numerics: Literal["cholesky", "published"] = "cholesky"
+    """float64 Cholesky whose failure is an error, or a float32 inverse whose NaN becomes 0."""
+    rebuild_every: int = 100
+    """Updates after which Sigma is rebuilt from the visits with the current features; 0: never.
+    Only pairs=visits are rebuilt: a sample that was drawn twice is no visit."""
+    rebuild_sample: int = 2048
+    """Visits that are looked at then; they stand for all of them."""
+    room: float = 0.0
+    """How far the atoms go beyond the environment's largest return, to hold bonuses too."""
+
+    def __post_init__(self) -> None:
+        _check_kinds(self, "bonus.")
+        check_size("bonus.rebuild_every", self.rebuild_every, least=0)
+        check_size("bonus.rebuild_sample", self.rebuild_sample)
+        _check_range(self, "bonus.", scale=(0, inf), room=(0, inf))
+        if self.ridge <= 0:
+            raise ValueError(f"bonus.ridge must be positive, got {self.ridge}")
+        if self.action == "previous" and self.pairs == "visits":
+            raise ValueError("bonus.pairs=visits know their action; set bonus.action=taken")
+        if self.action == "previous" and self.optimistic:
+            raise ValueError("bonus.optimistic chooses among actions; set bonus.action=taken")
+
+    @property
+    def is_on(self) -> bool:
+        return self.scale > 0
+
+
+@dataclass(frozen=True)
+class RainbowConfig:
+    """Data-efficient Rainbow, for which SPR, DER, CURL, DrQ and the others are settings."""
+
+    encoder: Literal["auto", "atari", "minatar", "mlp", "data-efficient"] = "auto"
+    """The network before the head; auto looks at the shape of the frames."""
+    frame_max: float | None = None
+    """The entry of an image frame that becomes 1: by default 255 (brightness) for images of 36x36
+    and more, and 1 for smaller ones, whose entries are marks on a grid."""
+    hidden: int = 256
+    """Units of a hidden layer of the head."""
+    streams: int = 2
+    """2: value and advantage have a hidden layer each; 1: they share it."""
+    mlp: tuple[int, ...] = (64, 64)
+    """Widths of the layers of the encoder for vectors."""
+    distributional: bool = True
+    """C51, or a single value with the Huber loss."""
+    dueling: bool = True
+    """Value and advantage streams."""
+    double: bool = True
+    """The online network chooses the action whose value the target network gives."""
+    noisy: float = 0.5
+    """sigma_0 of the noisy layers; 0 has none."""
+    atoms: int = 51
+    """Atoms of C51."""
+    support: tuple[float, float] | None = None
+    """Their range; by default the environment's, and `bonus.room` above it."""
+    n_step: int = 10
+    """Steps of the return."""
+    cut: Literal["episode", "published"] = "episode"
+    """Where an n-step return ends; the published SPR code goes on behind a terminal state."""
+    discount: float = 0.99
+    """gamma of the return."""
+    batch_size: int = 32
+    """Transitions an update."""
+    learning_rate: float = 1e-4
+    """Of Adam."""
+    adam_eps: float = 1.5e-4
+    """epsilon of Adam."""
+    clip_norm: float = 10.0
+    """Largest norm of the gradient, of encoder and head and of the transition model apart."""
+    updates_per_step: int = 2
+    """Updates after each step of the environment."""
+    first_update: int = 2000
+    """The step of the first update; until then actions are uniform where epsilon starts at 1."""
+    target_every: int = 1
+    """Updates between copies to the target network; 1 needs no second network."""
+    replay_capacity: int = 100_000
+    """Transitions that are remembered."""
+    priority_exponent: float = 0.5
+    """alpha of prioritised replay; 0 draws uniformly."""
+    importance: tuple[float, float] = (0.4, 1.0)
+    """beta at the first and at the last step."""
+    epsilon: tuple[float, float] = (1.0, 0.0)
+    """Part of uniform actions before `first_update` and after `epsilon_steps` more steps."""
+    epsilon_steps: int = 0
+    """Steps that epsilon takes from the one to the other."""
+    eval_epsilon: float = 0.001
+    """Part of uniform actions in evaluation."""
+    augment: bool = True
+    """Random shifts and intensities of images of 36x36 and more."""
+    spr_weight: float = 0.0
+    """Weight of the self-predictive loss; 0 has none."""
+    jumps: int = 5
+    """K, the steps that SPR predicts ahead."""
+    bonus: BonusConfig = field(default_factory=BonusConfig)
+    """The UCB bonus."""
+
+    def __post_init__(self) -> None:
+        _check_kinds(self)
+        for name in ("hidden", "n_step", "batch_size", "updates_per_step", "target_every", "jumps"):
+            check_size(name, getattr(self, name))
+        check_size("atoms", self.atoms, least=2)
+        check_size("replay_capacity", self.replay_capacity, least=2)
+        for name in ("first_update", "epsilon_steps"):
+            check_size(name, getattr(self, name), least=0)
+        for name in ("learning_rate", "adam_eps", "clip_norm"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        _check_range(self, noisy=(0, inf), spr_weight=(0, inf), priority_exponent=(0, inf))
+        _check_range(self, discount=(0, 1), importance=(0, 1), epsilon=(0, 1), eval_epsilon=(0, 1))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Settings that are right alone and wrong together."""
+        if self.frame_max is not None and self.frame_max <= 0:
+            raise ValueError(f"frame_max must be positive, got {self.frame_max}")
+        if self.support is not None and not self.support[0] < self.support[1]:
+            raise ValueError(f"support must go up, got {self.support}")
+        if not self.mlp or min(self.mlp) < 1:
+            raise ValueError(f"mlp must be widths of at least 1, got {self.mlp}")
+        if self.streams not in ((1, 2) if self.dueling else (1,)):
+            raise ValueError(
+                f"streams must be 1, or 2 with dueling=True, got {self.streams} with "
+                f"dueling={self.dueling}"
+            )
+        if self.has_spr and self.batch_size < 2:
+            raise ValueError("spr_weight needs batch_size 2 or more, for its batch norm; got 1")
+        if self.bonus.is_on and self.bonus.feature == "probs" and not self.distributional:
+            raise ValueError(
+                "bonus.feature=probs are the probabilities of C51; set distributional=True or "
+                "bonus.feature=hidden"
+            )
+
+    @property
+    def has_spr(self) -> bool:
+        return self.spr_weight > 0
+
+    @property
+    def jumps_ahead(self) -> int:
+        """The steps ahead that an update looks at: K with SPR, else none."""
+        return self.jumps if self.has_spr else 0
+
+
+def _check_kinds(config: object, prefix: str = "") -> None:
+    """Stop at the first setting whose value is not what its type says."""
+    for name, kind in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if not _is_kind(value, kind):
+            raise ValueError(f"{prefix}{name} must be {_words(kind)}, got {value!r}")
+
+
+def _words(kind: Any) -> str:
+    """What a setting of this type takes."""
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}"
+    return str(kind) if get_args(kind) else str(kind.__name__)
+
+
+def _is_kind(value: Any, kind: Any) -> bool:
+    inner = get_args(kind)
+    if get_origin(kind) is Literal:
+        return value in inner
+    if isinstance(kind, UnionType):
+        return any(_is_kind(value, one) for one in inner)
+    if get_origin(kind) is tuple:
+        kinds = inner[:1] * len(value) if inner[-1] is ... and isinstance(value, tuple) else inner
+        return (
+            isinstance(value, tuple)
+            and len(value) == len(kinds)
+            and all(_is_kind(*pair) for pair in zip(value, kinds, strict=True))
+        )
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _check_range(config: object, prefix: str = "", **limits: tuple[float, float]) -> None:
+    for name, (low, high) in limits.items():
+        value = getattr(config, name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if not low <= one <= high:
+                limit = f"at least {low}" if high == inf else f"in [{low}, {high}]"
+                raise ValueError(f"{prefix}{name} must be {limit}, got {value}")

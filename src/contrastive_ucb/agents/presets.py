@@ -1,0 +1,136 @@
+"""The deep agents by name: each is Rainbow with differences, and each difference has its source.
+
+| name      | what it is                                          | source                  |
+|-----------|-----------------------------------------------------|-------------------------|
+| rainbow   | the learner alone, with data-efficient settings     | van Hasselt et al. 2019 |
+| spr       | and self-predictive representations, augmentation   | Schwarzer et al. 2021   |
+| spr-ucb   | and the UCB bonus                                   | the paper, l.423-470    |
+
+Settings come in layers, each over the ones before:
+
+    the agent, made for Atari  <  the kind of frames  <  the preset of the bonus  <  your settings
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from typing import Any
+
+from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
+from contrastive_ucb.representation.encoders import choose_encoder
+
+SPR = RainbowConfig(spr_weight=5.0)
+DEEP_PRESETS: dict[str, RainbowConfig] = {
+    "rainbow": RainbowConfig(  # DER in Dopamine's Atari 100K settings
+        hidden=512,
+        streams=1,
+        noisy=0.1,
+        epsilon=(0.0, 0.0),  # noise explores
+        updates_per_step=1,
+        first_update=1600,
+        target_every=2000,
+        augment=False,
+    ),
+    "spr": SPR,
+    "spr-ucb": replace(SPR, bonus=BonusConfig(scale=1.0)),
+}
+
+
+@dataclass(frozen=True)
+class BonusPreset:
+    """A bonus, and what else of the learner goes with it."""
+
+    bonus: BonusConfig
+    learner: Mapping[str, Any] = field(default_factory=dict)
+
+
+BONUSES: dict[str, BonusPreset] = {
+    "none": BonusPreset(BonusConfig()),
+    # What the paper says.
+    "paper": BonusPreset(BonusConfig(scale=1.0)),
+    # What the published code does; its n-step return has a slip of its own.
+    "reference": BonusPreset(
+        BonusConfig(
+            pairs="window",
+            action="previous",
+            scale=1.0,
+            ridge=1e-5,
+            cut="published",
+            noisy=True,
+            numerics="published",
+        ),
+        learner={"cut": "published"},
+    ),
+    # What Algorithm 1 does: visits are counted, and Q + bonus is acted on, without other noise.
+    "algorithm-1": BonusPreset(
+        BonusConfig(feature="hidden", pairs="visits", scale=0.1, ridge=0.01, optimistic=True),
+        learner={"noisy": 0.0, "epsilon": (0.0, 0.0)},
+    ),
+}
+
+# Differences for frames that are not Atari's, by the encoder that their shape asks for.
+FAMILIES: dict[str, dict[str, Any]] = {
+    "atari": {},
+    "minatar": {
+        "hidden": 128,  # as MinAtar's own DQN
+        "learning_rate": 2.5e-4,  # as MinAtar's own, whose network is as small
+        "n_step": 5,  # one step is a whole move, in Atari a quarter or less of one
+        "updates_per_step": 1,  # runs are longer than Atari's 100,000 steps
+        "first_update": 1000,
+        "target_every": 1,
+        "bonus.room": 5.0,  # see below; games are worth 5 to 20
+    },
+    "mlp": {  # DeepSea, CartPole and other vectors: minutes of training, not days
+        "hidden": 64,
+        "mlp": (64,),  # one layer tells the cells of a one-hot grid apart
+        "learning_rate": 1e-3,  # a network a hundred times smaller
+        "adam_eps": 1e-8,  # gradients of rare one-hot inputs are far below SPR's 1.5e-4
+        "n_step": 1,  # old actions behind a new one would hide what it can lead to
+        "updates_per_step": 1,
+        "first_update": 100,  # ten dives of DeepSea-10 instead of 200
+        "target_every": 1,
+        "bonus.room": 4.0,  # an optimist's value is a sum of bonuses, which is above any return
+        "bonus.rebuild_every": 10,  # features move faster by as much as the learning rate
+    },
+}
+
+
+def configure(
+    algo: str, settings: Mapping[str, Any], frame_shape: tuple[int, ...] | None = None
+) -> RainbowConfig:
+    """The preset `algo` with settings such as {"n_step": 3, "bonus.preset": "reference"}.
+
+    frame_shape  of the environment, (C, H, W) or (dim,), whose family has settings of its own;
+                 without it they are Atari's
+    """
+    if algo not in DEEP_PRESETS:
+        raise ValueError(f"no agent is called {algo!r}; {_hint(algo, DEEP_PRESETS)}")
+    config = DEEP_PRESETS[algo]
+    layers = dict(FAMILIES["atari" if frame_shape is None else choose_encoder(frame_shape)])
+    if (name := settings.get("bonus.preset")) is not None:
+        if name not in BONUSES:
+            raise ValueError(f"no bonus is called {name!r}; {_hint(str(name), BONUSES)}")
+        config = replace(config, bonus=BONUSES[name].bonus)
+        layers |= BONUSES[name].learner
+    layers |= {key: value for key, value in settings.items() if key != "bonus.preset"}
+    return _with(config, layers)
+
+
+def _with(config: RainbowConfig, settings: Mapping[str, Any]) -> RainbowConfig:
+    """The configuration with settings by name, those of the bonus behind "bonus."."""
+    known = {one.name for one in fields(RainbowConfig)} - {"bonus"}
+    known |= {f"bonus.{one.name}" for one in fields(BonusConfig)}
+    for key in settings:
+        if key not in known:
+            raise ValueError(f"no setting is called {key!r}; {_hint(key, sorted(known))}")
+    own = {key: value for key, value in settings.items() if not key.startswith("bonus.")}
+    inner = {key[6:]: value for key, value in settings.items() if key.startswith("bonus.")}
+    return replace(config, **own, bonus=replace(config.bonus, **inner))
+
+
+def _hint(given: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = get_close_matches(given, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"

@@ -1,0 +1,66 @@
+"""`cucb eval RUN`: episodes with what a run of `cucb train` has learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.commands.train import text_of, use_threads
+
+HELP = """usage: cucb eval RUN [options]
+
+Play episodes with the newest weights of a run and print the raw scores. RUN is a run folder, or
+what was --out of 'cucb train' if one run lies below it.
+
+`cucb eval RUN --help` lists the options, for example
+  cucb eval runs/breakout --episodes 100 --json
+"""
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Play episodes with the newest weights of a run, without noise, bonus and augmentation."""
+
+    episodes: int = 100
+    """How many; up to 100 are played at once."""
+    threads: int | None = None
+    """Threads of torch; by default 2 for large images (Atari), otherwise 1."""
+    json: bool = False
+    """Print the summary as one JSON object, the last line of stdout."""
+
+    def __post_init__(self) -> None:
+        check_size("episodes", self.episodes)
+        if self.threads is not None:
+            check_size("threads", self.threads)
+
+
+def run(arguments: Sequence[str]) -> None:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(HELP, end="")
+        return
+    if arguments[0].startswith("-"):
+        raise ValueError(f"name a run before {arguments[0]}, such as runs/breakout")
+    path, *rest = arguments
+    options = parse(Evaluate, rest, f"cucb eval {path}", Evaluate())
+
+    from contrastive_ucb.evaluation.rollouts import digest, evaluate
+    from contrastive_ucb.experiments.trained import load_trained  # imports torch
+
+    trained = load_trained(Path(path))
+    use_threads(options.threads, trained.frame_shape)
+    epsilon = trained.config.eval_epsilon
+    scores = evaluate(trained.agent, trained.env, trained.seed, options.episodes, epsilon)
+    summary = {
+        "algo": trained.algo,
+        "env": trained.env,
+        "seed": trained.seed,
+        "step": trained.step,
+        **digest(scores),
+        "epsilon": epsilon,
+        "scores": scores.tolist(),
+        "run_dir": str(trained.run_dir),
+    }
+    emit(summary, options.json, text_of(summary))

@@ -1,0 +1,239 @@
+"""`cucb train ENV`: a deep agent in any environment with discrete actions."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.commands.options import emit, parse
+
+ALGORITHMS = {
+    "spr-ucb": "SPR with the UCB bonus",
+    "spr": "Rainbow with self-predictive representations",
+    "rainbow": "Rainbow with data-efficient settings",
+}
+HELP = f"""usage: cucb train ENV [options]
+
+Train a deep agent; a repeated command goes on where it was stopped.
+
+environments:
+  Pong, ALE/Pong-v5, ...   Atari games under the rules of Atari 100K
+  MinAtar/Breakout-v1      MinAtar
+  DeepSea-10               the deep sea, 10 x 10
+  CartPole-v1, ...         any id of Gymnasium with discrete actions, also module:id
+
+algorithms (--algo):
+{chr(10).join(f"  {name:24} {text}" for name, text in ALGORITHMS.items())}
+
+`cucb train ENV --help` lists the options, for example
+  cucb train DeepSea-10 --set bonus.preset=algorithm-1 n_step=1 --steps 10000
+  cucb train MinAtar/Breakout-v1 --algo spr --steps 50000 --out runs/breakout
+"""
+YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a deep agent; the summary has its last evaluation."""
+
+    algo: str = "spr-ucb"
+    """spr-ucb, spr or rainbow."""
+    steps: int = 100_000
+    """Steps of the agent; Atari shows 4 frames a step."""
+    seed: int = 0
+    """Of the run and of the environment."""
+    set: tuple[str, ...] = ()
+    """Settings that differ from the algorithm's, as KEY=VALUE; cucb train --help lists all."""
+    out: Path = Path("runs")
+    """Where run folders go. Repeating a command resumes it, or shows what is finished."""
+    resume: bool = False
+    """Need not be said: a repeated command always goes on where it was stopped."""
+    eval_episodes: int = 20
+    """Episodes of the evaluation at the end."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between checkpoints."""
+    threads: int | None = None
+    """Threads of torch; by default 2 for large images (Atari), otherwise 1. Runs are repeatable to
+    the last bit only with the same number."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the network is; auto takes CUDA where there is any."""
+    json: bool = False
+    """Print the summary as one JSON object, the last line of stdout."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("seed", 0), ("eval_episodes", 1)):
+            check_size(name, getattr(self, name), least)
+        if self.threads is not None:
+            check_size("threads", self.threads)
+        if not self.checkpoint_seconds >= 0:
+            raise ValueError(
+                f"checkpoint_seconds must be at least 0, got {self.checkpoint_seconds}"
+            )
+
+
+def run(arguments: Sequence[str]) -> None:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(f"{HELP}\n{_settings_help()}")
+        return
+    if arguments[0].startswith("-"):
+        raise ValueError(f"name an environment before {arguments[0]}, such as Pong or DeepSea-10")
+    env, *rest = arguments
+    options = parse(Train, _gathered(rest), f"cucb train {env}", Train())
+    settings = read_settings(options.set)
+
+    from contrastive_ucb.experiments.train import Training, train  # imports torch
+    from contrastive_ucb.training.allocator import keep_freed_memory
+
+    training = Training(env, options.algo, settings, options.steps, options.seed)
+    keep_freed_memory()
+    use_threads(options.threads, training.frame_shape)
+    summary = train(
+        training,
+        options.out,
+        checkpoint_seconds=options.checkpoint_seconds,
+        eval_episodes=options.eval_episodes,
+        device=_device(options.device),
+        say=lambda line: print(line, file=sys.stderr),
+    )
+    emit(summary, options.json, text_of(summary))
+
+
+def use_threads(asked: int | None, frame_shape: tuple[int, ...]) -> None:
+    """Threads of torch: small networks lose more by waiting for a second one than they gain."""
+    import torch
+
+    torch.set_num_threads(asked or (2 if math.prod(frame_shape) >= 36 * 36 else 1))
+
+
+def _device(asked: str) -> str:
+    import torch
+
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise ValueError("torch finds no CUDA here; leave out --device cuda")
+    return "cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+def read_settings(words: Sequence[str]) -> dict[str, Any]:
+    """KEY=VALUE words with each value in the type of its setting; `configure` knows the keys."""
+    kinds = _kinds()
+    settings: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals:
+            raise ValueError(f"--set {word} has no value; write KEY=VALUE, such as n_step=3")
+        settings[key] = _value(key, text, kinds.get(key, str))
+    return settings
+
+
+def text_of(summary: dict[str, Any]) -> str:
+    """The summary for people, a line a figure."""
+    lines = [f"{summary['algo']} on {summary['env']}, seed {summary['seed']}"]
+    for name, value in summary.items():
+        if name in ("algo", "env", "seed", "scores"):
+            continue
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {one:.5g}" for key, one in value.items())
+        shown = f"{value:.5g}" if isinstance(value, float) else str(value)
+        lines.append(f"  {name.replace('_', ' '):24} {shown if value is not None else 'never'}")
+    return "\n".join(lines)
+
+
+def _gathered(arguments: Sequence[str]) -> list[str]:
+    """The arguments with what follows every --set behind one: `--set a=1 b=2 --set c=3`."""
+    others: list[str] = []
+    words: list[str] = []
+    inside = False
+    for word in arguments:
+        if word.startswith("-"):
+            inside = word == "--set" or word.startswith("--set=")
+            if word.startswith("--set="):
+                words.append(word.removeprefix("--set="))
+            elif not inside:
+                others.append(word)
+        else:
+            (words if inside else others).append(word)
+    return others + (["--set", *words] if words else [])
+
+
+def _kinds() -> dict[str, Any]:
+    """The type of every setting."""
+    own, bonus = get_type_hints(RainbowConfig), get_type_hints(BonusConfig)
+    preset = {"bonus.preset": str}
+    inner = {f"bonus.{name}": kind for name, kind in bonus.items()}
+    return {name: kind for name, kind in own.items() if name != "bonus"} | preset | inner
+
+
+def _value(key: str, text: str, kind: Any) -> Any:
+    try:
+        return _read(text, kind)
+    except ValueError:
+        raise ValueError(f"--set {key} takes {_takes(kind)}, got {text!r}") from None
+
+
+def _read(text: str, kind: Any) -> Any:
+    """`text` as a value of the type `kind`; ValueError if it is none."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        if text.lower() in ("none", "auto"):
+            return None
+        return _read(text, next(one for one in inner if one is not type(None)))
+    if origin is tuple:
+        parts = text.strip("()[], ").split(",")
+        kinds = (inner[0],) * len(parts) if inner[-1] is Ellipsis else inner
+        return tuple(_read(part.strip(), one) for part, one in zip(parts, kinds, strict=True))
+    if origin is Literal:
+        if text not in inner:
+            raise ValueError
+        return text
+    if kind is bool:
+        if text.lower() not in YES + NO:
+            raise ValueError
+        return text.lower() in YES
+    if kind is int:
+        number = float(text)  # 1e5 is a whole number too
+        if not number.is_integer():
+            raise ValueError
+        return int(number)
+    if kind is float and not math.isfinite(float(text)):
+        raise ValueError
+    return kind(text)
+
+
+def _takes(kind: Any) -> str:
+    """What values a setting of this type takes, in words."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return f"{_takes(next(one for one in inner if one is not type(None)))}, or none"
+    if origin is tuple:
+        if inner[-1] is Ellipsis:
+            return "whole numbers such as 64,64" if inner[0] is int else "numbers such as 0.5,1"
+        return f"{len(inner)} numbers such as 0.4,1.0"
+    if origin is Literal:
+        return f"one of {', '.join(inner)}"
+    return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "a word")
+
+
+def _settings_help() -> str:
+    """Every setting of --set with its value in spr-ucb and what it takes."""
+    from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS  # imports torch
+
+    usual = DEEP_PRESETS["spr-ucb"]
+    lines = [f"  {'bonus.preset':24} {'paper':10} one of {', '.join(BONUSES)}"]
+    for key, kind in _kinds().items():
+        if key != "bonus.preset":
+            lines.append(f"  {key:24} {_value_of(usual, key):10} {_takes(kind)}")
+    title = "settings (--set KEY=VALUE ...), their values in spr-ucb on Atari, and what they take:"
+    return "\n".join([title, *lines])
+
+
+def _value_of(config: RainbowConfig, key: str) -> str:
+    group, name = (config.bonus, key[6:]) if key.startswith("bonus.") else (config, key)
+    value = getattr(group, name)
+    return ",".join(str(one) for one in value) if isinstance(value, tuple) else str(value)

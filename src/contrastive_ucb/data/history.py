@@ -1,0 +1,194 @@
+"""What happened, frame by frame: a ring in which every frame is stored once.
+
+Time counts entries from 0 and never wraps; time t lives in slot t % capacity.
+
+    time         0    1    2    3        4    5    6
+    frame        f0   f1   f2   f3       f0   f1   f2
+    action       a0   a1   a2   closing  a0   a1   (current: its action is still to come)
+    transition   0    1    2             3    4
+
+The frame of entry t is the newest one of the observation in which a_t was taken. An episode ends
+with a closing entry, which holds its final frame and no action, so the observation after any
+transition t is the one at t + 1, whether the episode went on, terminated or was truncated.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from contrastive_ucb.arrays import BoolArray, IntArray
+from contrastive_ucb.checks import check_size
+
+Frames = NDArray[Any]
+
+FIELDS: dict[str, type] = {
+    "action": np.int64,
+    "reward": np.float64,
+    "terminated": np.bool_,
+    "truncated": np.bool_,
+    "closing": np.bool_,
+    "start": np.int64,  # time of the first entry of the episode
+    "transition": np.int64,  # number of transitions before this entry
+}
+
+
+class History:
+    """The last `capacity` entries: `oldest` .. now - 1 are whole, `now` is being written.
+
+    frame_shape  (C, H, W) of an image, (dim,) of a vector
+    stack        how many frames, oldest first, make an observation (stack * C, H, W)
+    """
+
+    def __init__(
+        self, capacity: int, frame_shape: tuple[int, ...], frame_dtype: DTypeLike, stack: int
+    ):
+        check_size("capacity", capacity, 2)
+        check_size("stack", stack)
+        self.capacity, self.stack = capacity, stack
+        # The last row stays zero: it stands for the frames before the first one of an episode.
+        # Memory that was never written costs nothing, so a generous capacity is free.
+        self.frame: Frames = np.zeros((capacity + 1, *frame_shape), frame_dtype)
+        self.field: dict[str, NDArray[Any]] = {
+            name: np.zeros(capacity, dtype) for name, dtype in FIELDS.items()
+        }
+        self.time_of: IntArray = np.zeros(capacity, np.int64)  # of a transition, by its number
+        self.now = self.n_transitions = 0
+        self.running = False
+
+    @property
+    def oldest(self) -> int:
+        return max(0, self.now + 1 - self.capacity)
+
+    @property
+    def first(self) -> int:
+        """When the running episode started; `now` between two episodes."""
+        return int(self.field["start"][self.now % self.capacity]) if self.running else self.now
+
+    def begin(self, frame: Frames) -> None:
+        """Start an episode with the first frame that the environment shows."""
+        if self.running:
+            raise ValueError("an episode is running; end it with add(..., truncated=True) first")
+        self._check_frame(frame)
+        self._open(frame, start=self.now)
+        self.running = True
+
+    def add(
+        self, action: int, reward: float, frame: Frames, terminated: bool, truncated: bool
+    ) -> None:
+        """The action taken in the current observation and what came back, `frame` included."""
+        if not self.running:
+            raise ValueError("no episode is running; call begin(frame) with its first frame")
+        self._check_frame(frame)
+        if not np.isfinite(reward):
+            raise ValueError(f"reward at time {self.now} is {reward}; it must be finite")
+        start = self.first
+        self._close(
+            action=action, reward=reward, terminated=terminated, truncated=truncated, closing=False
+        )
+        self.n_transitions += 1
+        self._open(frame, start)
+        if terminated or truncated:
+            self._close(action=0, reward=0.0, terminated=False, truncated=False, closing=True)
+            self.running = False
+
+    def at(self, name: str, times: IntArray) -> NDArray[Any]:
+        """The field `name` of the entries at `times`, in their shape."""
+        return self.field[name].take(times % self.capacity)
+
+    def following(self, times: IntArray, length: int) -> IntArray:
+        """Times (B, length) of the transitions from `times` (B,) on, into the next episodes.
+
+        Where the newest one is passed it repeats; closing entries are no transitions.
+        """
+        number = self.at("transition", times)[:, None] + np.arange(length)
+        return self.time_of.take(np.minimum(number, self.n_transitions - 1) % self.capacity)
+
+    def frames(self, times: IntArray, first: IntArray, out: Frames | None = None) -> Frames:
+        """The frames at `times` (B, T), blank where a time is before `first` (B, 1)."""
+        slot = np.where(times < first, self.capacity, times % self.capacity)
+        # Any mode but "raise" writes straight into `out`; all slots are in range.
+        return self.frame.take(slot, axis=0, out=out, mode="clip")
+
+    def observations(self, times: IntArray, out: Frames | None = None) -> Frames:
+        """The observations (B, stack * C, ...) at `times` (B,)."""
+        back = times[:, None] + np.arange(1 - self.stack, 1)
+        frames = self.frames(back, self.at("start", times)[:, None], out)
+        return frames.reshape(len(times), -1, *frames.shape[3:])
+
+    def check_stored(self, times: IntArray) -> None:
+        if not self.is_stored(times).all():
+            raise IndexError(
+                f"times {times.min()} to {times.max()} are asked for, but the memory holds"
+                f" {self.oldest} to {self.now - 1}"
+            )
+
+    def is_stored(self, times: IntArray) -> BoolArray:
+        return (times >= self.oldest) & (times < self.now)
+
+    def entries(self, first: int, last: int) -> dict[str, NDArray[Any]]:
+        """Copies of all that is known of the times `first` .. `last` - 1, which never changes."""
+        times = np.arange(first, last)
+        self.check_stored(times[[0, -1]] if len(times) else times)
+        slot = times % self.capacity
+        return {"frame": self.frame[slot]} | {name: x[slot] for name, x in self.field.items()}
+
+    def write(self, first: int, entries: dict[str, NDArray[Any]]) -> None:
+        """Put saved entries back to the times from `first` on."""
+        times = np.arange(first, first + len(entries["frame"]))
+        slot = times % self.capacity
+        self.frame[slot] = entries["frame"]
+        for name, values in self.field.items():
+            values[slot] = entries[name]
+        acted = ~entries["closing"]
+        self.time_of[entries["transition"][acted] % self.capacity] = times[acted]
+
+    def position(self) -> dict[str, Any]:
+        """Where the writing stands: with the entries, the whole state."""
+        return {
+            "now": self.now,
+            "n_transitions": self.n_transitions,
+            "running": self.running,
+            "first": self.first,
+            "frame": self.frame[self.now % self.capacity if self.running else -1].copy(),
+        }
+
+    def go_to(self, position: dict[str, Any]) -> None:
+        """Go on where `position` was taken; the entries are written separately."""
+        self.now, self.n_transitions = position["now"], position["n_transitions"]
+        self.running = position["running"]
+        if self.running:
+            self._open(position["frame"], position["first"])
+
+    def _open(self, frame: Frames, start: int) -> None:
+        slot = self.now % self.capacity
+        self.frame[slot] = frame
+        self.field["start"][slot] = start
+        self.field["transition"][slot] = self.n_transitions
+        # After a closing entry, the first entry of the next episode takes this place.
+        self.time_of[self.n_transitions % self.capacity] = self.now
+
+    def _close(self, **values: Any) -> None:
+        slot = self.now % self.capacity
+        for name, value in values.items():
+            self.field[name][slot] = value
+        self.now += 1
+
+    def _check_frame(self, frame: Frames) -> None:
+        shape, dtype = self.frame.shape[1:], self.frame.dtype
+        if frame.shape != shape or frame.dtype != dtype:
+            raise ValueError(
+                f"a frame must be {shape} {dtype}, got {frame.shape} {frame.dtype}; pass the"
+                " newest frame only, not the stack"
+            )
+
+
+def stacks(frames: Frames, stack: int) -> Frames:
+    """Every `stack` consecutive frames as one observation: a view that copies nothing.
+
+    frames   (B, T + stack - 1, C, ...)  in order of time, contiguous
+    returns  (B, T, stack * C, ...)      read-only, oldest frame first
+    """
+    windows = np.lib.stride_tricks.sliding_window_view(frames, stack, axis=1)
+    split = np.moveaxis(windows, -1, 2)  # (B, T, stack, C, ...)
+    return split.reshape(*split.shape[:2], -1, *split.shape[4:])

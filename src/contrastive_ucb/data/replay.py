@@ -1,0 +1,291 @@
+"""Replay: prioritised memory of transitions, from which n-step windows and sequences are drawn.
+
+    replay.begin(frame)                                            # after env.reset()
+    replay.add(action, reward, frame, terminated, truncated)       # after env.step(action)
+    batch = replay.sample(stream.random(32), importance_exponent=0.4)
+    replay.update_priorities(batch.index, priority)
+
+An index is a time (see `data/history.py`), which is never given to another transition: what is
+written to one that has left the memory meanwhile goes nowhere instead of to its successor.
+
+| paper (Schaul et al.) | here                  |                                                  |
+|-----------------------|-----------------------|--------------------------------------------------|
+| alpha                 | `priority_exponent`   | 0 draws uniformly                                |
+| beta                  | `importance_exponent` | 0 leaves the bias, 1 corrects it fully           |
+| p_i^alpha             | leaf of the sum tree  | 0 while transition i cannot be drawn             |
+| w_i                   | `weights`             | (min p / p_i)^(alpha beta), largest in batch 1   |
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.data.batch import Batch, Window, read_window
+from contrastive_ucb.data.history import Frames, History
+from contrastive_ucb.data.nstep import Cut, check_rule, first_end, jump_mask, n_step
+from contrastive_ucb.data.sumtree import SumTree
+
+PRIORITY_FLOOR = 1e-6  # a transition whose loss is 0 once must not be lost for ever
+
+
+class Replay:
+    """The memory. One entry a transition and one more an episode count towards `capacity`.
+
+    A transition can be drawn as soon as all it needs is stored (n steps and K = `jumps` ahead or
+    the end of its episode, and `window` transitions), until a frame of its observation is
+    overwritten. New ones get the largest priority seen so far.
+
+    extras   name -> (shape, dtype) of arrays kept beside each transition
+    window   the longest `window()` that is to work for every index drawn
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        frame_shape: tuple[int, ...],
+        frame_dtype: DTypeLike = np.uint8,
+        *,
+        stack: int = 1,
+        n_step: int = 1,
+        discount: float = 0.99,
+        jumps: int = 0,
+        window: int = 0,
+        priority_exponent: float = 0.0,
+        cut: Cut = "episode",
+        extras: Mapping[str, tuple[tuple[int, ...], DTypeLike]] | None = None,
+    ):
+        check_rule(n_step, jumps, discount, cut)
+        check_size("window", window, 0)
+        if not 0 <= priority_exponent < np.inf:
+            raise ValueError(f"priority_exponent must be at least 0, got {priority_exponent}")
+        # The published rule looks across ends: at s_{t+n}, and at the end flag of step K.
+        self.across = max(window, n_step + 1, jumps + 1) if cut == "published" else window
+        self.reach = max(n_step, jumps)
+        least = stack + 2 * max(self.across, self.reach) + 2
+        check_size("capacity for these windows", capacity, least)
+        self.history = History(capacity, frame_shape, frame_dtype, stack)
+        self.tree = SumTree(capacity)
+        self.extras: dict[str, NDArray[Any]] = {
+            name: np.zeros((capacity, *shape), dtype)
+            for name, (shape, dtype) in (extras or {}).items()
+        }
+        self.n_step, self.discount, self.jumps, self.window_limit = n_step, discount, jumps, window
+        self.priority_exponent, self.cut = priority_exponent, cut
+        self.largest = 1.0
+        self.ready = 0  # every transition before this time can be drawn, or could once
+        self._buffers: dict[tuple[str | int, ...], Frames] = {}
+
+    def __len__(self) -> int:
+        """How many transitions can be drawn."""
+        return len(self.drawable())
+
+    def drawable(self) -> IntArray:
+        """The times of all transitions that can be drawn, oldest first."""
+        times = np.arange(self.history.oldest, self.ready)
+        return times[self.tree.get(times % self.history.capacity) > 0]
+
+    def begin(self, frame: Frames) -> None:
+        """Start an episode with the first frame that the environment shows."""
+        self.history.begin(frame)
+
+    def add(
+        self,
+        action: int,
+        reward: float,
+        frame: Frames,
+        terminated: bool,
+        truncated: bool,
+        **extras: NDArray[Any],
+    ) -> None:
+        """The action taken in the current observation and what came back, `frame` included."""
+        if extras.keys() != self.extras.keys():
+            raise ValueError(f"extras must be {sorted(self.extras)}, got {sorted(extras)}")
+        time, oldest = self.history.now, self.history.oldest
+        self.history.add(action, reward, frame, terminated, truncated)
+        for name, values in self.extras.items():
+            values[time % self.history.capacity] = extras[name]
+            if not self.history.running:
+                values[(time + 1) % self.history.capacity] = 0
+        lost, ready = self._newly_lost(oldest), self._newly_ready()
+        leaves = [0.0] * len(lost) + [self.largest**self.priority_exponent] * len(ready)
+        self.tree.set(np.array([*lost, *ready], np.int64) % self.history.capacity, np.array(leaves))
+
+    def observation(self) -> Frames:
+        """The current observation (stack * C, ...), the one to act on."""
+        if not self.history.running:
+            raise ValueError("no episode is running; call begin(frame) with its first frame")
+        current: Frames = self.history.observations(np.array([self.history.now]))[0]
+        return current
+
+    def observations(self, index: IntArray) -> Frames:
+        """The observations (B, stack * C, ...) at the times `index` (B,)."""
+        self.history.check_stored(index)
+        return self.history.observations(index)
+
+    def actions(self, index: IntArray) -> IntArray:
+        self.history.check_stored(index)
+        return self.history.at("action", index)
+
+    def sample(self, uniforms: Array, importance_exponent: float) -> Batch:
+        """Draw one window for each of the `uniforms` (B,) in [0, 1), by priority, stratified."""
+        if not self.tree.total > 0:
+            raise ValueError(
+                f"none of the {self.history.n_transitions} transitions so far can be drawn yet;"
+                f" an episode must end or pass {self.reach + 1} steps"
+            )
+        history, n, jumps = self.history, self.n_step, self.jumps
+        slot = self.tree.sample(uniforms)
+        index = history.now - (history.now - slot) % history.capacity
+        leaf = self.tree.get(slot)
+        ahead = history.following(index, max(n, jumps + 1))
+        terminated, truncated = history.at("terminated", ahead), history.at("truncated", ahead)
+        rewards = history.at("reward", ahead[:, :n])
+        target = n_step(rewards, terminated, truncated, self.discount, self.cut, jumps)
+        mask = jump_mask(terminated, truncated, jumps, self.cut)
+        return Batch(
+            index=index,
+            frames=self._frames(index, first_end(terminated, truncated) + 1),
+            stack=history.stack,
+            actions=history.at("action", ahead[:, : max(jumps, 1)]),
+            mask=mask.astype(np.float32),
+            steps=ahead[:, :n],
+            step_weights=target.weights.astype(np.float32),
+            returns=target.returns.astype(np.float32),
+            bootstrap=self._bootstrap(index, target.reach),
+            discounts=target.discounts.astype(np.float32),
+            weights=((leaf.min() / leaf) ** importance_exponent).astype(np.float32),
+        )
+
+    def window(self, index: IntArray, length: int) -> Window:
+        """The `length` transitions from each of `index` (B,) on, whatever episodes they are of."""
+        shape = len(index), length + self.history.stack - 1
+        return read_window(self.history, index, length, self.jumps, self._buffer("window", shape))
+
+    def update_priorities(self, index: IntArray, priority: Array) -> None:
+        """Priorities (B,) of the transitions `index` (B,); those that are gone are left out."""
+        slot = index % self.history.capacity
+        alive = self.history.is_stored(index) & (self.tree.get(slot) > 0)
+        if not (np.isfinite(priority) & (priority >= 0)).all():
+            raise ValueError(f"priorities must be finite and at least 0, got {priority}")
+        raised = np.maximum(priority.astype(np.float64), PRIORITY_FLOOR)
+        self.largest = max(self.largest, float(raised.max(initial=0.0)))
+        self.tree.set(slot[alive], raised[alive] ** self.priority_exponent)
+
+    def extra(self, name: str, index: IntArray) -> NDArray[Any]:
+        """What is kept under `name` beside the transitions `index` (...), as (..., *shape)."""
+        self.history.check_stored(index)
+        return self.extras[name].take(index % self.history.capacity, axis=0)
+
+    def set_extra(self, name: str, index: IntArray, value: NDArray[Any]) -> None:
+        """Replace it with `value` (..., *shape); transitions that are gone are left out."""
+        stored = self.history.is_stored(index)
+        self.extras[name][index[stored] % self.history.capacity] = value[stored]
+
+    def live_state(self) -> dict[str, Any]:
+        """All of the state but the whole entries, which never change (see `replay_files.py`)."""
+        slot = np.arange(self.history.oldest, self.history.now) % self.history.capacity
+        return {
+            "settings": self._settings(),
+            "position": self.history.position(),
+            "ready": self.ready,
+            "largest": self.largest,
+            "leaves": self.tree.get(slot),
+            "extras": {name: values[slot] for name, values in self.extras.items()},
+        }
+
+    def load_live_state(self, state: Mapping[str, Any]) -> None:
+        if state["settings"] != (own := self._settings()):
+            saved = state["settings"]
+            odd = [name for name in own if saved.get(name) != own[name]]
+            raise ValueError(
+                f"the saved replay has {odd[0]}={saved.get(odd[0])!r}, this one {own[odd[0]]!r};"
+                " make it with the settings it was saved with"
+            )
+        self.history.go_to(state["position"])
+        self.ready, self.largest = state["ready"], state["largest"]
+        slot = np.arange(self.history.oldest, self.history.now) % self.history.capacity
+        self.tree = SumTree(self.history.capacity)
+        self.tree.set(slot, state["leaves"])
+        for name, values in self.extras.items():
+            values[slot] = state["extras"][name]
+
+    def state_dict(self) -> dict[str, Any]:
+        entries = self.history.entries(self.history.oldest, self.history.now)
+        return self.live_state() | {"entries": entries}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.load_live_state(state)
+        self.history.write(self.history.oldest, state["entries"])
+
+    def _newly_lost(self, oldest: int) -> list[int]:
+        """Times whose entry, or a frame of whose observation, left since `oldest` was the oldest.
+
+        Of the observations that reach back to before the oldest entry, those whose episode starts
+        later have blanks there and stay.
+        """
+        history = self.history
+        if history.oldest == oldest:
+            return []
+        times = np.arange(oldest, history.oldest + history.stack - 1)
+        lost = (times < history.oldest) | (history.at("start", times) < history.oldest)
+        found: list[int] = times[lost].tolist()
+        return found
+
+    def _newly_ready(self) -> list[int]:
+        """Transitions from which all that a draw needs is stored by now."""
+        history, found = self.history, []
+        while (time := self.ready) < history.now:
+            slot = time % history.capacity
+            number = history.field["transition"][slot]
+            if time >= history.first and time + self.reach > history.now:
+                break
+            if number + self.across > history.n_transitions:
+                break
+            if not history.field["closing"][slot]:
+                found.append(time)
+            self.ready += 1
+        return found
+
+    def _frames(self, index: IntArray, closing: IntArray) -> Frames:
+        """Frames for s_t .. s_{t+K}; after the closing entry at t + `closing` that one repeats."""
+        steps = np.arange(1 - self.history.stack, self.jumps + 1)
+        times = index[:, None] + np.minimum(steps, closing[:, None])
+        first = self.history.at("start", index)[:, None]
+        return self.history.frames(times, first, self._buffer("frames", times.shape))
+
+    def _bootstrap(self, index: IntArray, reach: IntArray) -> Frames:
+        """The observation `reach` transitions after t; the definition stays in the episode."""
+        history = self.history
+        times = index + reach
+        if self.cut == "published":
+            number = history.at("transition", index) + reach
+            times = history.time_of.take(number % history.capacity)
+        return history.observations(times, self._buffer("bootstrap", (len(times), history.stack)))
+
+    def _buffer(self, use: str, shape: tuple[int, ...]) -> Frames:
+        """Memory for (B, T) frames, the same one for every draw of this shape."""
+        key: tuple[str | int, ...] = (use, *shape)
+        if key not in self._buffers:
+            frame = self.history.frame
+            self._buffers[key] = np.empty((*shape, *frame.shape[1:]), frame.dtype)
+        return self._buffers[key]
+
+    def _settings(self) -> dict[str, Any]:
+        frame = self.history.frame
+        return {
+            "capacity": self.history.capacity,
+            "frame_shape": list(frame.shape[1:]),
+            "frame_dtype": frame.dtype.str,
+            "stack": self.history.stack,
+            "n_step": self.n_step,
+            "discount": self.discount,
+            "jumps": self.jumps,
+            "window": self.window_limit,
+            "priority_exponent": self.priority_exponent,
+            "cut": self.cut,
+            "extras": {n: [list(x.shape[1:]), x.dtype.str] for n, x in self.extras.items()},
+        }

@@ -1,0 +1,63 @@
+"""MinAtar (Young and Tian, 2019): five Atari games on a 10 x 10 grid with one channel an object.
+
+As the package registers `MinAtar/<Game>-v1`: minimal action set, an action is sticky with
+probability .1, difficulty ramps up. Its games may go on for ever, so they are truncated here after
+5,000 steps; Freeway ends itself after half as many, and calls that an end, not a truncation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib import colormaps
+from minatar import Environment
+
+from contrastive_ucb.envs.frames import Frame, Picture, Step
+from contrastive_ucb.envs.snapshot import ReplayedEnv
+
+MAX_STEPS = 5_000
+# Rewards are never negative, and the rules bound how often they come: a hit every 5 steps is worth
+# 1 / (1 - .99**5) = 20.4, a crossing of the road every 27 steps 4.2.
+LARGEST_VALUE = {
+    "asterix": 20.0,
+    "breakout": 20.0,
+    "freeway": 5.0,
+    "seaquest": 20.0,
+    "space_invaders": 20.0,
+}
+CELL = 16  # pixels of a cell in pictures
+
+
+class MinAtar(ReplayedEnv):
+    """One game: "asterix", "breakout", "freeway", "seaquest" or "space_invaders"."""
+
+    def __init__(self, game: str, *, seed: int, role: str = "train"):
+        super().__init__(seed=seed, role=role)
+        self.name = f"MinAtar/{game.title().replace('_', '')}-v1"
+        self._game = Environment(game)
+        self._action_set: list[int] = self._game.minimal_action_set()
+        self.n_actions = len(self._action_set)
+        height, width, channels = self._game.state_shape()
+        self.frame_shape = (channels, height, width)
+        self.value_range = (0.0, LARGEST_VALUE[game])
+
+    def render(self) -> Picture:
+        top = (self.frame * np.arange(1, len(self.frame) + 1)[:, None, None]).max(0)  # (H, W)
+        colours = colormaps["cubehelix"](top / (len(self.frame) + 1))[..., :3]
+        return np.asarray(255 * colours, dtype=np.uint8).repeat(CELL, 0).repeat(CELL, 1)
+
+    def _begin(self, random: np.random.Generator) -> Frame:
+        self._game.seed(int(random.integers(2**32)))
+        self._game.reset()
+        self._game.last_action = 0  # the package would let an action stick from the last episode
+        return self._grid()
+
+    def _advance(self, action: int) -> Step:
+        paid, terminated = self._game.act(self._action_set[action])
+        reward = float(paid)
+        truncated = self.n_steps == MAX_STEPS and not terminated
+        over = bool(terminated or truncated)
+        return Step(self._grid(), reward, reward, bool(terminated), bool(truncated), over)
+
+    def _grid(self) -> Frame:
+        """The channels (C, 10, 10), 0 or 1."""
+        return np.ascontiguousarray(self._game.state().transpose(2, 0, 1), dtype=np.uint8)

@@ -1,0 +1,101 @@
+"""The environments of the deep learner by name.
+
+| name                                                            | environment                 |
+|-----------------------------------------------------------------|-----------------------------|
+| `Pong`, `road_runner`, `ALE/Pong-v5`, `PongNoFrameskip-v4`, ... | Atari 100K's rules, any ROM |
+| `MinAtar/Breakout-v1`                                           | MinAtar                     |
+| `DeepSea-10`                                                    | the deep sea, 10 x 10       |
+| any other id of Gymnasium, also `module:id`                     | as it comes                 |
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from importlib.util import find_spec
+
+import gymnasium
+
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.envs.atari_names import letters, roms, title
+from contrastive_ucb.envs.deepsea_grid import DeepSeaGrid
+from contrastive_ucb.envs.frames import FrameEnv
+from contrastive_ucb.envs.gym_frames import GymFrames
+from contrastive_ucb.errors import UserError
+
+MINATAR = {
+    f"MinAtar/{title(game)}-v1": game
+    for game in ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+}
+PACKAGES = {"atari": ("ale_py", "cv2"), "minatar": ("minatar",)}  # what each extra installs
+
+
+def make_deep_env(name: str, *, seed: int, training: bool) -> FrameEnv:
+    """The environment `name`; its k-th episode depends on the seed, `training` and k only.
+
+    training  Atari: a lost life terminates and rewards are signs; False: whole games, raw scores
+    """
+    return _make(canonical_name(name), seed, training, "train" if training else "eval-0")
+
+
+def make_eval_envs(name: str, *, seed: int, count: int) -> list[FrameEnv]:
+    """`count` environments to evaluate in at once; each has episodes of its own."""
+    check_size("count", count)
+    known = canonical_name(name)
+    return [_make(known, seed, False, f"eval-{i}") for i in range(count)]
+
+
+def canonical_name(name: str) -> str:
+    """The one name of the environment that `name` spells; an error suggests the nearest one."""
+    if sea := re.fullmatch(r"deep-?sea-(\d+)", name, re.IGNORECASE):
+        check_size("the size of a deep sea", int(sea[1]))
+        return f"DeepSea-{int(sea[1])}"
+    small = name.lower().replace("_", "").removesuffix("-v1")
+    for known in MINATAR:
+        if small == known.lower().removesuffix("-v1"):
+            return known
+    if _is_gymnasium(name):
+        return name
+    if rom := roms().get(letters(name)):
+        return title(rom)
+    raise UserError(f"no environment is called {name!r}; {_advice(name)}")
+
+
+def _make(name: str, seed: int, training: bool, role: str) -> FrameEnv:
+    """The environment of a canonical name; its package is imported only now."""
+    if name.startswith("DeepSea-"):
+        return DeepSeaGrid(int(name.removeprefix("DeepSea-")), seed=seed, role=role)
+    if name in MINATAR:
+        _require("minatar", name)
+        from contrastive_ucb.envs.minatar import MinAtar
+
+        return MinAtar(MINATAR[name], seed=seed, role=role)
+    if _is_gymnasium(name):
+        return GymFrames(name, seed=seed, role=role)
+    _require("atari", name)
+    from contrastive_ucb.envs.atari import Atari
+
+    return Atari(name, seed=seed, training=training, role=role)
+
+
+def _is_gymnasium(name: str) -> bool:
+    """Whether it is an id of Gymnasium's, or of a module to import first, but no Atari game."""
+    spec = gymnasium.registry.get(name)
+    return ":" in name or (spec is not None and not str(spec.entry_point).startswith("ale_py"))
+
+
+def _require(extra: str, name: str) -> None:
+    if missing := [package for package in PACKAGES[extra] if find_spec(package) is None]:
+        raise UserError(
+            f"{name} needs {' and '.join(missing)}: pip install 'contrastive-ucb[{extra}]'"
+        )
+
+
+def _advice(name: str) -> str:
+    """The known name nearest to an unknown one, or what names there are."""
+    generic = {letters(known): known for known in gymnasium.registry if _is_gymnasium(known)}
+    ours = {letters(known): known for known in (*MINATAR, "DeepSea-10")}
+    known = generic | ours | {spelling: title(rom) for spelling, rom in roms().items()}
+    if near := difflib.get_close_matches(letters(name), known, n=1):
+        return f"did you mean {known[near[0]]!r}?"
+    return "try 'Pong', 'MinAtar/Breakout-v1', 'DeepSea-10' or an id of Gymnasium ('CartPole-v1')"

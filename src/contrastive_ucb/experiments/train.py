@@ -1,0 +1,269 @@
+"""A deep agent in one environment for one seed, with a run folder: what `cucb train` does.
+
+A run that was killed and repeated leaves the same bytes behind as one that was not disturbed.
+Beside what every run folder has, there is
+
+replay/      the entries of the replay memory, which checkpoints rest on
+eval.jsonl   the scores of the last evaluation
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from contrastive_ucb.agents.deep_config import RainbowConfig
+from contrastive_ucb.agents.presets import BONUSES, configure
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.data.replay_files import ReplayFiles
+from contrastive_ucb.envs.deepsea_grid import DeepSeaGrid, solved_at
+from contrastive_ucb.envs.frames import FrameEnv
+from contrastive_ucb.envs.registry import canonical_name, make_deep_env
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.evaluation.rollouts import digest, evaluate
+from contrastive_ucb.experiments.spec import RunSpec
+from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.training.checkpoint import (
+    CheckpointError,
+    latest_checkpoint,
+    load_checkpoint,
+    prune_checkpoints,
+    save_checkpoint,
+)
+from contrastive_ucb.training.deep import Trainer
+from contrastive_ucb.training.events import (
+    Event,
+    JsonlListener,
+    Listener,
+    ProgressListener,
+    TensorBoardListener,
+)
+from contrastive_ucb.training.files import write_atomically
+from contrastive_ucb.training.interrupts import interrupts
+
+KEPT = 2  # checkpoints a run keeps: should the newest be damaged, the one before is there
+LAST = 100  # training episodes whose mean return the summary has
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained, where and for how long: everything that determines the result."""
+
+    env: str  # in any spelling; kept is the one name it has
+    algo: str = "spr-ucb"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    steps: int = 100_000
+    seed: int = 0
+    suite: str = "train"
+
+    def __post_init__(self) -> None:
+        check_size("steps", self.steps)
+        check_size("seed", self.seed, least=0)
+        object.__setattr__(self, "env", canonical_name(self.env))
+
+    @cached_property
+    def frame_shape(self) -> tuple[int, ...]:
+        return self.environment().frame_shape
+
+    @cached_property
+    def config(self) -> RainbowConfig:
+        return configure(self.algo, self.settings, self.frame_shape)
+
+    @property
+    def bonus(self) -> str:
+        """The preset that is nearest to the settings of the bonus, and what differs from it."""
+        own = asdict(self.config.bonus)
+        if not self.config.bonus.is_on:
+            return "none"
+        changes: dict[str, list[str]] = {}
+        for name in BONUSES:
+            preset = configure(self.algo, {"bonus.preset": name}, self.frame_shape).bonus
+            differs = [key for key, value in asdict(preset).items() if own[key] != value]
+            changes[name] = [f"{key}={own[key]}" for key in differs]
+        nearest = min(changes, key=lambda name: len(changes[name]))
+        return " ".join([nearest, *changes[nearest]])
+
+    def spec(self) -> RunSpec:
+        config = {"env": self.env, "steps": self.steps, "agent": asdict(self.config)}
+        task = re.sub("[^A-Za-z0-9._-]", "-", self.env)
+        return RunSpec(self.suite, self.algo, task, self.seed, config)
+
+    def environment(self) -> FrameEnv:
+        return make_deep_env(self.env, seed=self.seed, training=True)
+
+    def trainer(self, device: str = "cpu") -> Trainer:
+        return Trainer(self.environment(), self.config, self.seed, self.steps, device)
+
+
+def train(
+    training: Training,
+    root: Path,
+    *,
+    progress: bool = True,
+    checkpoint_seconds: float = 60.0,
+    eval_episodes: int = 20,
+    device: str = "cpu",
+    say: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Train, or go on training, unless the run is finished; its summary."""
+    check_size("eval_episodes", eval_episodes)
+    folder = RunFolder(training.spec(), root)
+    if folder.finished:
+        say("the run is finished already; its results are shown")
+        return _summary(folder)
+    trainer = training.trainer(device)  # what cannot be built is an error before any folder is made
+    with folder:
+        if not folder.finished:  # by another process, before the lock was ours
+            run = _Run(training, trainer, folder, checkpoint_seconds)
+            run.train(progress, say)
+            run.finish(eval_episodes, say)
+    return _summary(folder)
+
+
+class _Run:
+    """A trainer and the folder in which its events and checkpoints are kept."""
+
+    def __init__(self, training: Training, trainer: Trainer, folder: RunFolder, every: float):
+        self.training, self.trainer, self.folder = training, trainer, folder
+        self.every = every  # seconds between checkpoints
+        self.files = ReplayFiles(folder.path / "replay")
+        self.rests_on: deque[dict[str, Any]] = deque(maxlen=KEPT)  # replay of each checkpoint kept
+        self.metrics = JsonlListener(folder.metrics)
+        self.seconds = 0.0  # that passed in training, over all invocations
+
+    def train(self, progress: bool, say: Callable[[str], None]) -> None:
+        """Go on from the newest checkpoint to the last step; the last thing done is to save."""
+        training, start = self.training, self._resume()
+        if start:
+            say(f"the run goes on from step {start}")
+        board = TensorBoardListener(self.folder.tensorboard, start + 1)
+        name = f"{training.algo} on {training.env}"
+        bar = ProgressListener(training.steps, name, start=start) if progress else None
+        began = saved = time.monotonic()
+        before = self.seconds
+        shown: dict[str, float] = {}
+        with ExitStack() as closing:
+            listeners: list[Listener] = [self.metrics, board]
+            for listener in listeners + ([bar] if bar else []):
+                closing.callback(listener.close)
+            interrupted = closing.enter_context(interrupts())
+            for event in self._steps():
+                now = time.monotonic()
+                if event.values:
+                    self.metrics.on_event(event)
+                    rate = (event.step - start) / max(now - began, 1e-9)
+                    board.on_event(Event(event.step, event.values | {"charts/SPS": rate}))
+                if bar is not None:
+                    shown |= progress_values(event)
+                    bar.on_event(Event(event.step, shown))
+                last = event.step == training.steps
+                if last or interrupted.is_set() or now - saved >= self.every:
+                    self.seconds = before + now - began
+                    self._save()
+                    saved = time.monotonic()
+                if interrupted.is_set():
+                    raise KeyboardInterrupt
+
+    def finish(self, eval_episodes: int, say: Callable[[str], None]) -> None:
+        """Evaluate what was learnt and mark the run as finished."""
+        training, trainer = self.training, self.trainer
+        say(f"playing {eval_episodes} episodes to evaluate")
+        epsilon = trainer.config.eval_epsilon
+        scores = evaluate(trainer.agent, training.env, training.seed, eval_episodes, epsilon)
+        line = {"step": trainer.n_steps, **digest(scores), "scores": scores.tolist()}
+        write_atomically(self.folder.path / "eval.jsonl", json.dumps(line) + "\n")
+        latest = trainer.returns[-LAST:]
+        summary = {
+            "algo": training.algo,
+            "env": training.env,
+            "seed": training.seed,
+            "steps": trainer.n_steps,
+            "updates": trainer.agent.n_updates,
+            "episodes": len(trainer.returns),
+            "bonus": training.bonus,
+            "evaluation": digest(scores),
+            f"return_of_last_{LAST}": sum(latest) / len(latest) if latest else None,
+            "seconds": round(self.seconds, 3),
+        }
+        if isinstance(trainer.env, DeepSeaGrid):
+            summary["solved_at"] = solved_at(trainer.returns)
+        self.folder.finish(summary)
+
+    def _steps(self) -> Iterator[Event]:
+        """The steps that are left; a NaN among them is an error that says what remains."""
+        try:
+            yield from self.trainer.run(self.training.steps)
+        except ArithmeticError as error:
+            newest = latest_checkpoint(self.folder.checkpoints)
+            good = f"{newest} is the last good checkpoint" if newest else "there is no checkpoint"
+            at = self.trainer.n_steps
+            raise ArithmeticError(
+                f"{error}, at step {at} of {self.training.env}; {good}"
+            ) from error
+
+    def _resume(self) -> int:
+        """Load the newest checkpoint; events written after it are forgotten. Its step, or 0."""
+        newest = latest_checkpoint(self.folder.checkpoints)
+        if newest is None:
+            self.metrics.load_state_dict(JsonlListener.START)
+            return 0
+        with explained(newest):
+            state = load_checkpoint(newest)
+            self.trainer.load_state_dict(state["trainer"])
+            self.files.load(self.trainer.replay, state["replay"])
+            self.metrics.load_state_dict(state["metrics"])
+            self.seconds = state["seconds"]
+        for path in sorted(newest.parent.glob("step_*"), key=lambda path: int(path.name[5:])):
+            with suppress(CheckpointError):  # nobody will go on from a damaged one
+                self.rests_on.append({"pieces": load_checkpoint(path)["replay"]["pieces"]})
+        return self.trainer.n_steps
+
+    def _save(self) -> None:
+        replay = self.files.save(self.trainer.replay)
+        state = {
+            "trainer": self.trainer.state_dict(),
+            "replay": replay,
+            "metrics": self.metrics.state_dict(),
+            "seconds": self.seconds,
+        }
+        save_checkpoint(self.folder.checkpoints, self.trainer.n_steps, state)
+        prune_checkpoints(self.folder.checkpoints, KEPT)
+        self.rests_on.append({"pieces": replay["pieces"]})
+        self.files.prune(self.rests_on)
+
+
+def progress_values(event: Event) -> dict[str, float]:
+    """What a progress bar shows of an event."""
+    shown = {"return": "charts/episodic_return", "bonus": "bonus/mean"}
+    return {name: event.values[tag] for name, tag in shown.items() if tag in event.values}
+
+
+@contextmanager
+def explained(checkpoint: Path) -> Iterator[None]:
+    """A checkpoint that does not fit, such as one of another version, is an error of one line."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise CheckpointError(
+            f"{checkpoint} does not fit this run ({what}); remove the run folder to start again"
+        ) from error
+
+
+def _summary(folder: RunFolder) -> dict[str, Any]:
+    summary = folder.summary()
+    if missing := {"algo", "env", "seed", "steps", "evaluation", "seconds"} - summary.keys():
+        raise UserError(
+            f"{folder.path / 'DONE'} has no {min(missing)!r}; remove it and repeat the command"
+        )
+    return {**summary, "run_dir": str(folder.path)}

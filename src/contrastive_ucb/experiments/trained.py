@@ -1,0 +1,78 @@
+"""What a run of `cucb train` has learnt, found by its folder and loaded without its memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.rainbow import Rainbow
+from contrastive_ucb.envs.registry import make_deep_env
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments.train import explained
+from contrastive_ucb.training.checkpoint import latest_checkpoint, load_checkpoint
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The newest weights of a run and all that is needed to play with them."""
+
+    run_dir: Path
+    algo: str
+    env: str
+    seed: int
+    step: int
+    frame_shape: tuple[int, ...]
+    config: RainbowConfig
+    agent: Rainbow
+
+
+def load_trained(path: Path) -> Trained:
+    """The newest weights of the run in the folder `path`, or of the only run below it."""
+    run_dir, spec = find_run(path)
+    newest = latest_checkpoint(run_dir / "checkpoints")
+    if newest is None:
+        raise UserError(f"{run_dir} has no checkpoint yet; repeat its command to train it")
+    with explained(newest):
+        name, seed, config = spec["config"]["env"], spec["seed"], _config_of(spec)
+        env = make_deep_env(name, seed=seed, training=True)
+        shape = env.frame_shape
+        agent = Rainbow(config, shape, env.stack, env.n_actions, env.value_range, seed)
+        state = load_checkpoint(newest)["trainer"]
+        agent.network.load_state_dict(state["agent"]["network"])
+        step = state["n_steps"]
+        return Trained(run_dir, spec["agent"], name, seed, step, shape, config, agent)
+
+
+def find_run(path: Path) -> tuple[Path, dict[str, Any]]:
+    """The one run of `cucb train` in or below the folder `path`, and its spec."""
+    if not path.is_dir():
+        raise UserError(f"there is no folder {path}; name a run, or what was its --out")
+    found = {file.parent: _read_spec(file) for file in sorted(path.rglob("spec.json"))}
+    runs = {folder: spec for folder, spec in found.items() if "steps" in spec.get("config", {})}
+    if not runs:
+        raise UserError(f"there is no run of 'cucb train' in {path}")
+    if len(runs) > 1:
+        some = ", ".join(str(folder) for folder in list(runs)[:3])
+        raise UserError(f"there are {len(runs)} runs in {path}; name one of them, such as {some}")
+    return next(iter(runs.items()))
+
+
+def _config_of(spec: Mapping[str, Any]) -> RainbowConfig:
+    """The configuration of the agent that became these JSON values."""
+    values: dict[str, Any] = dict(spec["config"]["agent"])
+    for name, value in values.items():
+        if isinstance(value, list):  # JSON has no tuples
+            values[name] = tuple(value)
+    return RainbowConfig(**values | {"bonus": BonusConfig(**values["bonus"])})
+
+
+def _read_spec(path: Path) -> dict[str, Any]:
+    try:
+        spec = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path} is damaged (not valid JSON); name another run") from error
+    return spec if isinstance(spec, dict) else {}

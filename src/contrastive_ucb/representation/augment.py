@@ -1,0 +1,86 @@
+"""Random shifts and intensities of frames (DrQ, Kostrikov et al. 2021; the same in SPR).
+
+A shift pads a frame by `pad` pixels that repeat its border and cuts a window of the old size out
+of it. The four frames of a stack move together, otherwise their motion would be lost.
+
+The random numbers come from the caller. Shifts stay in uint8 and are copied row by row from one
+padded copy of each frame: to the encoder's input in half the time of padding and cropping floats.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+Frames = NDArray[np.uint8]
+
+
+def random_shift(
+    frames: Frames, offsets: NDArray[np.integer], pad: int = 4, stack: int = 4
+) -> Frames:
+    """Stacks of frames, each stack moved by its own whole number of pixels.
+
+    frames   (B, T + stack - 1, H, W)    every frame once, oldest first
+    offsets  (B, T, 2) or (B, 2)         0 .. 2 pad, row and column of the window; `pad` leaves the
+                                         frames where they are, (B, 2) moves all T stacks alike
+    returns  (B, T, stack, H, W)         with the stack innermost in memory (channels last)
+    """
+    batch, length, height, width = frames.shape
+    times = length - stack + 1
+    if offsets.min() < 0 or offsets.max() > 2 * pad:
+        raise ValueError(
+            f"offsets must lie in 0 .. {2 * pad} for pad {pad}, got {offsets.min()} .. "
+            f"{offsets.max()}; draw them with rng.integers(0, 2 * pad + 1, (B, T, 2))"
+        )
+    each = np.broadcast_to(offsets.reshape(batch, -1, 2), (batch, times, 2))
+    row, column = each[..., 0], each[..., 1]
+    sample, time = np.ogrid[:batch, :times]
+    windows = np.lib.stride_tricks.sliding_window_view(
+        replicate(frames, pad), (height, width), axis=(2, 3)
+    )  # (B, T + stack - 1, 2 pad + 1, 2 pad + 1, H, W), a view
+    out = np.empty((batch, times, height, width, stack), np.uint8)
+    for depth in range(stack):
+        out[..., depth] = windows[sample, time + depth, row, column]
+    return np.moveaxis(out, -1, 2)
+
+
+def stacked(frames: Frames, stack: int = 4) -> Frames:
+    """The same stacks where they are, without a copy.
+
+    frames  (B, T + stack - 1, H, W); returns (B, T, stack, H, W)
+    """
+    windows = np.lib.stride_tricks.sliding_window_view(frames, stack, axis=1)
+    return np.moveaxis(windows, -1, 2)
+
+
+def intensity(frames: Tensor, noise: Tensor, spread: float = 0.05) -> Tensor:
+    """Frames as floats around [0, 1], each stack brighter or darker by 1 + .05 clip(noise, -2, 2).
+
+    frames  (..., C, H, W)  uint8
+    noise   (...)           standard normal, one number a stack; zeros give the frames as they are
+    returns (..., C, H, W)  float32 in the memory order of `frames`
+    """
+    factor = (1 + spread * noise.clamp(-2, 2)) / 255  # one pass for the scale and the intensity
+    return frames.float().mul_(factor[..., None, None, None])
+
+
+def as_float(frames: Tensor) -> Tensor:
+    """uint8 frames as floats in [0, 1]."""
+    return frames.float().mul_(1 / 255)
+
+
+def replicate(frames: Frames, pad: int) -> Frames:
+    """Frames with `pad` more pixels on each side that repeat the border.
+
+    frames  (B, T, H, W); returns (B, T, H + 2 pad, W + 2 pad)
+    """
+    height, width = frames.shape[2:]
+    bottom, right = pad + height, pad + width
+    out = np.empty((*frames.shape[:2], bottom + pad, right + pad), np.uint8)
+    out[:, :, pad:bottom, pad:right] = frames
+    out[:, :, pad:bottom, :pad] = frames[..., :1]
+    out[:, :, pad:bottom, right:] = frames[..., -1:]
+    out[:, :, :pad] = out[:, :, pad : pad + 1]
+    out[:, :, bottom:] = out[:, :, bottom - 1 : bottom]
+    return out

@@ -1,0 +1,151 @@
+"""From observations to latents, and the two kinds of layers that every network is made of.
+
+| name             | layers                                        | 84x84 or 10x10 frames become |
+|------------------|-----------------------------------------------|------------------------------|
+| `atari`          | conv 32@8x8/4, 64@4x4/2, 64@3x3/1 (Nature DQN) | (64, 7, 7)                   |
+| `data-efficient` | conv 32@5x5/5, 64@5x5/5 (CURL)                | (64, 3, 3)                   |
+| `minatar`        | conv 16@3x3/1                                 | (16, 8, 8)                   |
+| `mlp`            | linear layers, any shape flattened            | (width of the last layer,)   |
+
+Every layer ends in a ReLU. Weights and biases start uniform on +-1/sqrt(inputs), PyTorch's default,
+drawn from the caller's stream: nothing here touches torch's global generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+CONVOLUTIONS = {  # (channels, kernel, stride) of each layer, no padding
+    "atari": ((32, 8, 4), (64, 4, 2), (64, 3, 1)),
+    "data-efficient": ((32, 5, 5), (64, 5, 5)),
+    "minatar": ((16, 3, 1),),
+}
+ENCODERS = (*CONVOLUTIONS, "mlp")
+Layer = TypeVar("Layer", bound=nn.Module)
+SMALLEST_ATARI = 36  # frames below 36x36 do not survive the three convolutions
+
+
+class Encoder(nn.Module):
+    """Observations to latents.
+
+    shape     of one observation: (C, H, W) with the stack among the channels, or anything for `mlp`
+    name      one of ENCODERS, or "auto" to choose by the shape
+    rescaled  latents are min-max rescaled to [0, 1], which SPR needs and plain Rainbow does without
+    hidden    widths of the layers of `mlp`
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        rng: np.random.Generator,
+        name: str = "auto",
+        rescaled: bool = False,
+        hidden: Sequence[int] = (64, 64),
+    ):
+        super().__init__()
+        self.name = choose_encoder(shape) if name == "auto" else name
+        self.rescaled = rescaled
+        self.latent_shape = latent_shape(self.name, shape, hidden)
+        self.is_image = self.name in CONVOLUTIONS
+        self.layers = nn.ModuleList()
+        if self.is_image:
+            inputs = shape[0]
+            for outputs, kernel, stride in CONVOLUTIONS[self.name]:
+                self.layers.append(conv(inputs, outputs, kernel, rng, stride))
+                inputs = outputs
+        else:
+            widths = (prod(shape), *hidden)
+            for inputs, outputs in pairwise(widths):
+                self.layers.append(linear(inputs, outputs, rng))
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """observations (B, *shape) as floats; returns (B, *latent_shape), images channels last."""
+        if self.is_image:
+            # Channels last, which saves a fifth of the time: layers keep the order of their input.
+            latent = observations.movedim(1, -1).contiguous().movedim(-1, 1)
+        else:
+            latent = observations.flatten(1)
+        for layer in self.layers:
+            latent = layer(latent).relu_()
+        return rescale(latent) if self.rescaled else latent
+
+
+def rescale(latent: Tensor) -> Tensor:
+    """(x - min x) / (max x - min x), sample by sample; a constant sample becomes zeros.
+
+    latent  (B, ...); returns (B, ...) in [0, 1]
+    """
+    # min and max pass their gradient to one entry each, which is faster than amin and amax.
+    low = flatten(latent).min(1).values
+    width = flatten(latent).max(1).values - low
+    shape = (-1, *(1 for _ in latent.shape[1:]))
+    return (latent - low.view(shape)) / (width + (width == 0)).view(shape)
+
+
+def flatten(latent: Tensor) -> Tensor:
+    """Latents as rows, pixel by pixel: the order in which images lie in memory, so no copy.
+
+    latent  (B, C, H, W) or (B, C); returns (B, H W C) or (B, C)
+    """
+    return latent.movedim(1, -1).flatten(1)
+
+
+def choose_encoder(shape: Sequence[int]) -> str:
+    """The encoder for observations of this shape: big images, small images, anything else."""
+    if len(shape) != 3 or min(shape[1:]) < 3:
+        return "mlp"
+    return "atari" if min(shape[1:]) >= SMALLEST_ATARI else "minatar"
+
+
+def latent_shape(name: str, shape: Sequence[int], hidden: Sequence[int]) -> tuple[int, ...]:
+    """What the encoder makes of one observation; an error says which encoder fits instead."""
+    if name not in ENCODERS:
+        raise ValueError(f"unknown encoder {name!r}; choose one of {', '.join(ENCODERS)}")
+    if name == "mlp":
+        if not hidden or min(*shape, *hidden) < 1:
+            raise ValueError(f"encoder 'mlp' needs sizes of at least 1, got {shape} and {hidden}")
+        return (hidden[-1],)
+    better = choose_encoder(shape)
+    if len(shape) != 3:
+        raise ValueError(f"encoder {name!r} needs (C, H, W), got {tuple(shape)}; pass {better!r}")
+    height, width = shape[1:]
+    for _, kernel, stride in CONVOLUTIONS[name]:
+        height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
+        if min(height, width) < 1:
+            raise ValueError(f"frames {tuple(shape)} are too small for {name!r}; pass {better!r}")
+    return CONVOLUTIONS[name][-1][0], height, width
+
+
+def conv(
+    inputs: int,
+    outputs: int,
+    kernel: int,
+    rng: np.random.Generator,
+    stride: int = 1,
+    padding: int = 0,
+) -> nn.Conv2d:
+    """A convolution with weights from `rng`."""
+    layer = nn.Conv2d(inputs, outputs, kernel, stride, padding, device="meta")
+    return fill(layer.to_empty(device="cpu"), inputs * kernel**2, rng)
+
+
+def linear(inputs: int, outputs: int, rng: np.random.Generator) -> nn.Linear:
+    """A linear layer with weights from `rng`."""
+    return fill(nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu"), inputs, rng)
+
+
+def fill(layer: Layer, inputs: int, rng: np.random.Generator) -> Layer:
+    """Every parameter uniform on +-1/sqrt(inputs)."""
+    bound = inputs**-0.5
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            draw = rng.uniform(-bound, bound, tuple(parameter.shape))
+            parameter.copy_(torch.from_numpy(draw))
+    return layer

@@ -1,0 +1,151 @@
+"""From latents to values: noisy linear layers and the (dueling) head.
+
+| symbol        | here                     |                                                   |
+|---------------|--------------------------|---------------------------------------------------|
+| mu            | `weight`, `bias`         | what remains with the noise off                   |
+| sigma         | `weight_sigma`, `bias_sigma` | learned size of the noise                     |
+| f(eps_in), f(eps_out) | `noise_in`, `noise_out` | f(x) = sign(x) sqrt|x| of normal numbers   |
+
+Noisy networks are Fortunato et al. 2018 (factorised noise), dueling Wang et al. 2016.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from contrastive_ucb.representation.encoders import fill, flatten
+
+
+class NoisyLinear(nn.Module):
+    """y = (mu + sigma * f(eps_out) f(eps_in)') x + (mu_b + sigma_b * f(eps_out)).
+
+    sigma0  sigma starts at sigma0 / sqrt(inputs), mu uniform on +-1/sqrt(inputs); 0 makes it a
+            plain linear layer without sigma
+    groups  as many layers side by side in one matrix, each with input noise of its own
+
+    The noise is state: zero until `sample_noise`, then the same until the next call.
+    """
+
+    noise_in: Tensor  # (groups, inputs)
+    noise_out: Tensor  # (outputs,)
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        rng: np.random.Generator,
+        sigma0: float = 0.5,
+        groups: int = 1,
+    ):
+        super().__init__()
+        if outputs % groups:
+            raise ValueError(f"outputs must be a multiple of groups, got {outputs} and {groups}")
+        self.weight = nn.Parameter(torch.empty(outputs, inputs))
+        self.bias = nn.Parameter(torch.empty(outputs))
+        fill(self, inputs, rng)
+        self.is_noisy = sigma0 > 0
+        if self.is_noisy:
+            self.weight_sigma = nn.Parameter(torch.full((outputs, inputs), sigma0 / inputs**0.5))
+            self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma0 / inputs**0.5))
+            self.register_buffer("noise_in", torch.zeros(groups, inputs))
+            self.register_buffer("noise_out", torch.zeros(outputs))
+
+    def forward(self, x: Tensor, noisy: bool = True) -> Tensor:
+        """x (..., inputs); returns (..., outputs), by mu alone unless `noisy`."""
+        if not (noisy and self.is_noisy):
+            return F.linear(x, self.weight, self.bias)
+        outer = self.noise_out.view(len(self.noise_in), -1, 1) * self.noise_in.unsqueeze(1)
+        weight = torch.addcmul(self.weight, self.weight_sigma, outer.flatten(0, 1))
+        return F.linear(x, weight, torch.addcmul(self.bias, self.bias_sigma, self.noise_out))
+
+    def sample_noise(self, rng: np.random.Generator) -> None:
+        """New noise. The old tensors stay as they are for a backward pass that still needs them."""
+        if self.is_noisy:
+            self.noise_in = factor_noise(rng, self.noise_in)
+            self.noise_out = factor_noise(rng, self.noise_out)
+
+
+class DuelingHead(nn.Module):
+    """Latents to logits (B, A, N): hidden layers, ReLU, value + advantage - mean advantage.
+
+    inputs          size of the flattened latent
+    n_atoms         N; 1 for plain values
+    hidden          width of a hidden layer
+    streams         2: value and advantage have a hidden layer each (SPR, CURL); 1: they share it
+                    (Dopamine's DER, OTR, DrQ)
+    dueling         False: the advantages alone, on one stream
+    sigma0          of the noisy layers; 0 for plain ones
+    gradient_scale  of what flows from the logits into the latent (1/sqrt 2 where two streams meet)
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        n_actions: int,
+        n_atoms: int,
+        rng: np.random.Generator,
+        hidden: int = 256,
+        streams: int = 2,
+        dueling: bool = True,
+        sigma0: float = 0.5,
+        gradient_scale: float = 2**-0.5,
+    ):
+        super().__init__()
+        if streams not in ((1, 2) if dueling else (1,)):
+            raise ValueError(f"streams must be 1, or 2 with dueling, got {streams}, {dueling=}")
+        self.shape = (n_actions, n_atoms)
+        self.width = hidden
+        self.gradient_scale = gradient_scale
+        self.first = NoisyLinear(inputs, streams * hidden, rng, sigma0, groups=streams)
+        self.advantage = NoisyLinear(hidden, n_actions * n_atoms, rng, sigma0)
+        self.value = NoisyLinear(hidden, n_atoms, rng, sigma0) if dueling else None
+
+    def forward(self, latent: Tensor, noisy: bool = True) -> Tensor:
+        """latent (B, ...); returns logits, or values with N = 1, (B, A, N)."""
+        scaled = scale_gradient(latent, self.gradient_scale)
+        return self.logits(self.hidden(scaled, noisy), noisy)
+
+    def projection(self, latent: Tensor) -> Tensor:
+        """The first layer of both streams before its ReLU, noise off, where SPR compares latents.
+
+        latent  (B, ...); returns (B, streams * hidden)
+        """
+        out: Tensor = self.first(flatten(latent), noisy=False)
+        return out
+
+    def hidden(self, latent: Tensor, noisy: bool = True) -> Tensor:
+        """The last hidden activations, in which the logits are linear: a feature for the bonus.
+
+        latent  (B, ...); returns (B, streams * hidden), the value's stream first
+        """
+        out: Tensor = self.first(flatten(latent), noisy)
+        return out.relu()
+
+    def logits(self, hidden: Tensor, noisy: bool = True) -> Tensor:
+        """hidden (B, streams * hidden), as `hidden` gives it; returns (B, A, N)."""
+        flat: Tensor = self.advantage(hidden[:, -self.width :], noisy)
+        advantage = flat.view(-1, *self.shape)
+        if self.value is None:
+            return advantage
+        value: Tensor = self.value(hidden[:, : self.width], noisy)  # one stream: the same columns
+        return (value.unsqueeze(1) - advantage.mean(1, keepdim=True)) + advantage
+
+    def sample_noise(self, rng: np.random.Generator) -> None:
+        """New noise for every layer."""
+        for layer in self.modules():
+            if isinstance(layer, NoisyLinear):
+                layer.sample_noise(rng)
+
+
+def scale_gradient(x: Tensor, scale: float) -> Tensor:
+    """x itself, bit for bit, with its gradient times `scale`."""
+    return torch.lerp(x.detach(), x, scale)
+
+
+def factor_noise(rng: np.random.Generator, like: Tensor) -> Tensor:
+    """sign(x) sqrt|x| of standard normal x, in the shape and on the device of `like`."""
+    x = torch.from_numpy(rng.standard_normal(tuple(like.shape), dtype=np.float32)).to(like.device)
+    return x.sign() * x.abs().sqrt()

@@ -1,0 +1,68 @@
+"""A small random world and a learner in it, for the tests of the deep agents."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from contrastive_ucb.agents.deep_config import RainbowConfig
+from contrastive_ucb.agents.rainbow import Rainbow
+from contrastive_ucb.data.batch import Batch
+from contrastive_ucb.data.replay import Replay
+
+SMALL = RainbowConfig(
+    hidden=6,
+    mlp=(5,),
+    atoms=7,
+    support=(-2.0, 2.0),
+    n_step=3,
+    jumps=2,
+    batch_size=6,
+    replay_capacity=200,
+    learning_rate=1e-2,
+)
+
+
+def learner(
+    seed: int = 0, shape: tuple[int, ...] = (4,), stack: int = 1, **settings: Any
+) -> Rainbow:
+    """A learner with the settings of SMALL and three actions."""
+    return Rainbow(replace(SMALL, **settings), shape, stack, 3, (-1.0, 1.0), seed)
+
+
+def play(agent: Rainbow, replay: Replay, steps: int, rng: np.random.Generator) -> None:
+    """Random frames, rewards and ends, and the learner's actions, some of them forced."""
+    for _ in range(steps):
+        if not replay.history.running:
+            replay.begin(_frame(replay, rng))
+        forced = int(rng.integers(3)) if rng.random() < 0.5 else None
+        action, extras = agent.act(replay.observation(), forced)
+        end = rng.random(2) < 0.1
+        terminated, truncated = bool(end[0]), bool(end[1] and not end[0])
+        reward = float(rng.normal())
+        replay.add(action, reward, _frame(replay, rng), terminated, truncated, **extras)
+
+
+def draw(agent: Rainbow, replay: Replay, rng: np.random.Generator) -> Batch:
+    return replay.sample(rng.random(agent.config.batch_size), importance_exponent=0.6)
+
+
+def train(agent: Rainbow, replay: Replay, rounds: int, rng: np.random.Generator) -> None:
+    """Three steps and one update a round."""
+    for _ in range(rounds):
+        play(agent, replay, 3, rng)
+        agent.update(replay, draw(agent, replay, rng))
+
+
+def started(agent: Rainbow, seed: int = 0) -> tuple[Replay, np.random.Generator]:
+    """A memory of 60 steps, and the stream of all that is to come."""
+    replay, rng = agent.new_replay(), np.random.default_rng(seed)
+    play(agent, replay, 60, rng)
+    return replay, rng
+
+
+def _frame(replay: Replay, rng: np.random.Generator) -> Any:
+    frames = replay.history.frame
+    if frames.dtype == np.uint8:
+        return rng.integers(0, 256, frames.shape[1:], dtype=np.uint8)
+    return rng.normal(size=frames.shape[1:]).astype(np.float32)

@@ -1,0 +1,157 @@
+"""One update of the learner, slowly: a loop over samples, steps and atoms, and Adam by its formula.
+
+It reads the weights and the noise of a `Network` of vectors and shares no other code with it.
+"""
+
+from copy import deepcopy
+from math import sqrt
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from contrastive_ucb.agents.deep_config import RainbowConfig
+from contrastive_ucb.agents.network import Network
+from contrastive_ucb.data.batch import Batch
+
+
+def rescaled(x: Tensor) -> Tensor:
+    if x.min() == x.max():
+        return torch.zeros_like(x)
+    return (x - x.min()) / (x.max() - x.min())
+
+
+def encode(network: Network, x: Tensor) -> Tensor:
+    for layer in network.encoder.layers:
+        x = (layer.weight @ x + layer.bias).clamp(min=0)
+    return rescaled(x) if network.prediction is not None else x
+
+
+def noisy(layer: torch.nn.Module, x: Tensor, group: int = 0, groups: int = 1) -> Tensor:
+    """Part `group` of a noisy layer: (mu + sigma eps_out eps_in') x + mu_b + sigma_b eps_out."""
+    size = len(layer.bias) // groups
+    rows = slice(group * size, (group + 1) * size)
+    out, into = layer.noise_out[rows], layer.noise_in[group]
+    weight = layer.weight[rows] + layer.weight_sigma[rows] * torch.outer(out, into)
+    return weight @ x + layer.bias[rows] + layer.bias_sigma[rows] * out
+
+
+def logits(network: Network, latent: Tensor) -> Tensor:
+    """(A, N), with 1/sqrt(2) of the gradient going back into the latent."""
+    share = 1 / sqrt(2)
+    latent = share * latent + (1 - share) * latent.detach()
+    head = network.head
+    assert head.value is not None
+    value = noisy(head.value, noisy(head.first, latent, 0, 2).clamp(min=0))
+    advantage = noisy(head.advantage, noisy(head.first, latent, 1, 2).clamp(min=0))
+    advantage = advantage.view(head.shape)
+    return torch.stack([value + row - advantage.mean(0) for row in advantage])
+
+
+def projection(network: Network, latent: Tensor) -> Tensor:
+    return network.head.first.weight @ latent + network.head.first.bias
+
+
+def transition(network: Network, latents: list[Tensor], actions: list[int]) -> list[Tensor]:
+    """The latents of a batch, one step on; batch norm looks across it."""
+    assert network.prediction is not None
+    model, rows = network.prediction.transition, []
+    for latent, action in zip(latents, actions, strict=True):
+        chosen = torch.zeros(model.n_actions)
+        chosen[action] = 1
+        both = torch.cat([latent, chosen])
+        rows.append((model.first.weight @ both + model.first.bias).clamp(min=0))
+    mean = sum(rows) / len(rows)
+    variance = sum((row - mean) ** 2 for row in rows) / len(rows)
+    out = []
+    for row in rows:
+        row = (row - mean) / (variance + 1e-5).sqrt() * model.norm.weight + model.norm.bias
+        out.append(rescaled((model.second.weight @ row + model.second.bias).clamp(min=0)))
+    return out
+
+
+def projected(network: Network, shift: float, discount: float, probs: Tensor) -> Tensor:
+    """C51: each atom's mass goes to the two atoms around where it lands."""
+    z = network.support.tolist()
+    out = [0.0] * len(z)
+    for point, mass in zip(z, probs.tolist(), strict=True):
+        landed = min(max(shift + discount * point, z[0]), z[-1])
+        at = (landed - z[0]) / (z[1] - z[0])
+        low = min(int(at), len(z) - 2)
+        out[low] += mass * (1 - (at - low))
+        out[low + 1] += mass * (at - low)
+    return torch.tensor(out)
+
+
+def value_loss(
+    network: Network, target: Network, config: RainbowConfig, batch: Batch, i: int, latent: Tensor
+) -> tuple[Tensor, float]:
+    """The loss of sample i and its priority."""
+    shift, discount = float(batch.returns[i]), float(batch.discounts[i])
+    with torch.no_grad():
+        seen = torch.from_numpy(batch.bootstrap[i])
+        values = logits(target, encode(target, seen))  # (A, N)
+        chooser = logits(network, encode(network, seen)) if config.double else values
+        if config.distributional:
+            values = values.softmax(-1)
+            best = int((chooser.softmax(-1) * network.support).sum(-1).argmax())
+            goal = projected(network, shift, discount, values[best])
+        else:
+            best = int(chooser[:, 0].argmax())
+            goal = shift + discount * values[best]
+    taken = logits(network, latent)[int(batch.actions[i, 0])]
+    if not config.distributional:
+        error = (taken - goal).abs()[0]
+        return (0.5 * error**2 if error < 1 else error - 0.5), float(error.detach())
+    loss = -(goal * taken.log_softmax(-1)).sum()
+    entropy = -sum(mass * np.log(mass) for mass in goal.tolist() if mass > 0)
+    return loss, float(loss.detach()) - entropy
+
+
+def total_loss(
+    network: Network, target: Network, config: RainbowConfig, batch: Batch
+) -> tuple[Tensor, list[float]]:
+    size, priorities, total = len(batch.index), [], torch.zeros(())
+    latents = [encode(network, torch.from_numpy(batch.frames[i, 0])) for i in range(size)]
+    for i in range(size):
+        loss, priority = value_loss(network, target, config, batch, i, latents[i])
+        total = total + float(batch.weights[i]) * loss / size
+        priorities.append(priority)
+    if network.prediction is None:
+        return total, priorities
+    moved = latents
+    for k in range(config.jumps):
+        moved = transition(network, moved, batch.actions[:, k].tolist())
+        for i in range(size):
+            foreseen = network.prediction.predictor(projection(network, moved[i]))
+            with torch.no_grad():
+                seen = encode(target, torch.from_numpy(batch.frames[i, k + 1]))
+                goal = projection(target, seen)
+            error = (foreseen / foreseen.norm() - goal / goal.norm()).square().sum()
+            weight = float(batch.weights[i] * batch.mask[i, k]) / (size * config.jumps)
+            total = total + config.spr_weight * weight * error
+    return total, priorities
+
+
+def first_update(
+    network: Network, target: Network, config: RainbowConfig, batch: Batch
+) -> tuple[dict[str, Tensor], list[float]]:
+    """The weights after the first update, and the priorities. The noise must be the update's."""
+    network = deepcopy(network)
+    loss, priorities = total_loss(network, target, config, batch)
+    loss.backward()
+    groups: dict[str, list[str]] = {"own": [], "prediction.transition": []}
+    for name, _ in network.named_parameters():
+        if not name.startswith("prediction.predictor"):
+            own = name.startswith(("encoder.", "head."))
+            groups["own" if own else "prediction.transition"].append(name)
+    gradient = {name: x.grad.clone() for name, x in network.named_parameters()}
+    for names in groups.values():
+        norm = sqrt(sum(float((gradient[name] ** 2).sum()) for name in names))
+        for name in names:
+            gradient[name] *= min(1.0, config.clip_norm / (norm + 1e-6))
+    after = {}
+    for name, x in network.named_parameters():
+        g = gradient[name]  # Adam's averages of one gradient, corrected, are itself and its square
+        after[name] = x.detach() - config.learning_rate * g / (g.abs() + config.adam_eps)
+    return after, priorities

@@ -1,0 +1,293 @@
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from agents.deep_play import SMALL, draw, learner, started, train
+
+from contrastive_ucb.agents.deep_bonus import FEATURE, DeepBonus, spread, visits
+from contrastive_ucb.agents.deep_config import BonusConfig
+from contrastive_ucb.agents.presets import BONUSES
+from contrastive_ucb.agents.published_bonus import PublishedBonus
+from contrastive_ucb.bonus.online import EllipticalBonus
+from contrastive_ucb.data.batch import Batch
+from contrastive_ucb.data.replay import Replay
+
+# Two episodes: (s, a) = (1, 0), (2, 1) terminates; (3, 1), (4, 0), (5, 1), (6, 0) is truncated.
+STEPS = [(1, 0, "-"), (2, 1, "T"), (3, 1, "-"), (4, 0, "-"), (5, 1, "-"), (6, 0, "t")]
+DISCOUNT = 0.5
+ROOT = np.sqrt
+
+
+class Table(DeepBonus):
+    """Features that fit on paper: s in the place of the action, or s alone where it is hidden."""
+
+    grown = 1.0
+
+    def feature(self, latent: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        s = self.grown * latent.reshape(-1, 1)
+        return s if self.is_hidden else s * torch.eye(2)[actions]
+
+
+def table(bonus: BonusConfig, jumps: int = 1) -> Table:
+    config = replace(SMALL, n_step=2, discount=DISCOUNT, spr_weight=1.0, jumps=jumps, bonus=bonus)
+    head = SimpleNamespace(
+        first=SimpleNamespace(weight=torch.zeros(1, 1)), hidden=lambda latent, noisy: latent
+    )
+    network: Any = SimpleNamespace(head=head, support=torch.zeros(2))
+    return Table(config, network, n_actions=2)
+
+
+def remember(bonus: Table, capacity: int = 40) -> Replay:
+    """The two episodes, acted through."""
+    replay = Replay(
+        capacity,
+        (1,),
+        np.float32,
+        n_step=2,
+        discount=DISCOUNT,
+        jumps=1,
+        window=bonus.window,
+        extras=bonus.kept,
+    )
+    for s, a, end in STEPS:
+        if not replay.history.running:
+            replay.begin(frame(s))
+        extras = bonus.visit(torch.tensor([[float(s)]]), a) if bonus.kept else {}
+        shown = 9 if end != "-" else s + 1
+        replay.add(a, 0.0, frame(shown), end == "T", end == "t", **extras)
+    return replay
+
+
+def frame(s: int) -> Any:
+    return np.array([s], dtype=np.float32)
+
+
+def everything(replay: Replay) -> Batch:
+    """Each transition that can be drawn, once and in order."""
+    return replay.sample(np.full(len(replay), 0.5), importance_exponent=0.0)
+
+
+def of_steps(bonus: Table, replay: Replay, batch: Batch) -> list[float]:
+    now = torch.from_numpy(replay.observations(batch.index))
+    found: list[float] = bonus.of_steps(batch, replay, now, torch.from_numpy).tolist()
+    return found
+
+
+def test_paper_by_hand() -> None:
+    """Sigma = 1 + the squares of s, action by action; the sum of two bonuses ends with the end."""
+    bonus = table(BONUSES["paper"].bonus)
+    replay = remember(bonus)
+    assert bonus.counted.n_seen == 0  # acting counts nothing
+    found = of_steps(bonus, replay, everything(replay))
+    zero, one = ROOT(1 + 1 + 16 + 36), ROOT(1 + 4 + 9 + 25)
+    expected = [
+        1 / zero + 0.5 * 2 / one,
+        2 / one,
+        3 / one + 0.5 * 4 / zero,
+        4 / zero + 0.5 * 5 / one,
+        5 / one + 0.5 * 6 / zero,
+        6 / zero,
+    ]
+    assert found == pytest.approx(expected)
+    of_steps(bonus, replay, everything(replay))
+    assert bonus.counted.sigma[0].diagonal().tolist() == [1 + 2 * 53, 1 + 2 * 38]
+
+
+def test_features_are_stored_at_acting_and_refreshed_when_sampled() -> None:
+    bonus = table(BONUSES["paper"].bonus)
+    replay = remember(bonus)
+    bonus.grown = 10.0
+    batch = replay.sample(np.array([0.5]), importance_exponent=0.0)  # (3, 1) or its like
+    at = int(batch.index[0])
+    of_steps(bonus, replay, batch)
+    times = visits(replay)
+    stored = replay.extra(FEATURE, times)
+    for time, feature, (s, a, _) in zip(times, stored, STEPS, strict=True):
+        factor = 10.0 if time == at else 1.0
+        assert feature.tolist() == (factor * s * np.eye(2)[a]).tolist()
+
+
+def test_reference_by_hand() -> None:
+    """All steps of the windows, the action before, and an end that only the first step makes.
+
+    Window of (1, 0): it ends at step 1 <= K, so observation 2 is shown to its end; the actions
+    before are ?, 0, 1, 1. Window of (2, 1): it ends at once, 2 is shown four times with 0, 1, 1, 0.
+    Window of (3, 1): its end comes at step 3 > K; 3, 4, 5, 6 with 1, 1, 0, 1.
+    """
+    bonus = table(BONUSES["reference"].bonus)
+    assert bonus.window == 2 + 1 + 1
+    assert bonus.kept == {}
+    replay = remember(bonus)
+    batch = everything(replay)
+    assert batch.index.tolist() == [0, 1, 3]
+    found = of_steps(bonus, replay, batch)
+    zero = 1 + 4 + (4 + 4) + 25
+    one = (4 + 4) + (4 + 4) + 9 + 16 + 36
+    expected = [(1 + 0.5 * 2) / ROOT(zero), 0.0, (3 + 0.5 * 4) / ROOT(one)]
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert bonus.counted.sigma.dtype == torch.float32
+    of_steps(bonus, replay, batch)  # each replay is counted again
+    assert bonus.counted.sigma[0].diagonal().tolist() == pytest.approx([2 * zero, 2 * one])
+
+
+def test_algorithm_1_by_hand() -> None:
+    """One block an action over the visits; replaying counts nothing, and 2s are 4 times as much."""
+    bonus = table(BONUSES["algorithm-1"].bonus)
+    replay = remember(bonus)
+    sums = torch.tensor([53.0, 38.0])
+    assert bonus.counted.sigma.flatten().tolist() == pytest.approx((0.01 + sums).tolist())
+    zero, one = ROOT(0.01 + 53), ROOT(0.01 + 38)
+    found = of_steps(bonus, replay, everything(replay))
+    assert found[:2] == pytest.approx([0.1 * (1 / zero + 0.5 * 2 / one), 0.1 * 2 / one])
+    assert bonus.of_all(torch.tensor([[7.0]]))[0].tolist() == pytest.approx([0.7 / zero, 0.7 / one])
+    bonus.grown = 2.0
+    rng = np.random.default_rng(0)
+    bonus.after_update(99, replay, torch.from_numpy, rng)
+    assert bonus.counted.sigma.flatten().tolist() == pytest.approx((0.01 + sums).tolist())
+    bonus.after_update(100, replay, torch.from_numpy, rng)
+    assert bonus.counted.sigma.flatten().tolist() == pytest.approx((0.01 + 4 * sums).tolist())
+    assert replay.extra(FEATURE, np.array([0]))[0].tolist() == [2.0]
+
+
+def test_a_rebuild_from_a_part_of_the_visits_stands_for_all() -> None:
+    bonus = table(replace(BONUSES["algorithm-1"].bonus, rebuild_sample=3))
+    replay = remember(bonus)
+    bonus.after_update(100, replay, torch.from_numpy, np.random.default_rng(0))
+    assert bonus.counted.n_seen == pytest.approx(6)
+
+
+def test_visits_are_all_stored_transitions_with_a_whole_observation() -> None:
+    replay = Replay(12, (1,), np.float32, stack=3, n_step=2)
+    replay.begin(frame(0))
+    for time in range(5):
+        replay.add(0, 0.0, frame(time), False, False)
+    assert visits(replay).tolist() == [0, 1, 2, 3, 4]
+    assert replay.drawable().tolist() == [0, 1, 2, 3]
+    for time in range(5, 14):
+        replay.add(0, 0.0, frame(time), False, False)
+    # Entry 3 is the oldest; stacks of three reach back, so 5 is the first whole one.
+    assert visits(replay).tolist() == list(range(5, 14))
+    assert set(replay.drawable()) <= set(visits(replay))
+
+
+def test_a_spread_takes_each_time_equally_often() -> None:
+    times, counts = np.arange(10, 17), np.zeros(17)
+    rng = np.random.default_rng(0)
+    for _ in range(4000):
+        np.add.at(counts, spread(times, 5, rng), 1)
+    assert counts[10:] / 4000 == pytest.approx(np.full(7, 5 / 7), abs=0.04)
+    assert spread(times, 7, rng).tolist() == times.tolist()
+
+
+def test_switches_alone_by_hand() -> None:
+    paper = BONUSES["paper"].bonus
+    zero, one = ROOT(1 + 1 + 16 + 36), ROOT(1 + 4 + 9 + 25)
+    first = table(replace(paper, steps="first"))
+    replay = remember(first)
+    found = of_steps(first, replay, everything(replay))
+    assert found == pytest.approx([1 / zero, 2 / one, 3 / one, 4 / zero, 5 / one, 6 / zero])
+
+    published = table(replace(paper, cut="published"))
+    assert published.window == 2
+    replay = remember(published)
+    batch = everything(replay)
+    assert batch.index.tolist() == [0, 1, 3, 4, 5]  # the last one has no second transition
+    found = of_steps(published, replay, batch)
+    zero, one = ROOT(1 + 1 + 16), ROOT(1 + 4 + 9 + 25)
+    assert found[:2] == pytest.approx([1 / zero + 0.5 * 2 / one, 0.0])
+
+    previous = table(replace(paper, action="previous"))
+    replay = remember(previous)
+    batch = everything(replay)
+    found = of_steps(previous, replay, batch)
+    zero, one = ROOT(1 + 1 + 4 + 25), ROOT(1 + 9 + 16)  # 1, 2, 5 after 0 and 3, 4 after 1
+    assert found[:3] == pytest.approx(
+        [1 / zero + 0.5 * 2 / zero, 2 / zero, 3 / one + 0.5 * 4 / one]
+    )
+
+    window = table(replace(paper, pairs="window"))
+    replay = remember(window)
+    found = of_steps(window, replay, everything(replay))
+    zero, one = 1 + 1 + 16 + 16 + 16 + 36, 1 + 4 + 9 + 4 + 9 + 25 + 9 + 25
+    assert window.counted.sigma[0].diagonal().tolist() == [zero, one]
+    assert found[:2] == pytest.approx([1 / ROOT(zero) + 0.5 * 2 / ROOT(one), 2 / ROOT(one)])
+
+
+SWITCHES: list[dict[str, Any]] = [
+    {"feature": "hidden"},
+    {"pairs": "window"},
+    {"pairs": "visits", "rebuild_every": 3},
+    {"pairs": "visits", "rebuild_every": 0},
+    {"action": "previous"},
+    {"action": "previous", "feature": "hidden"},
+    {"action": "previous", "pairs": "window", "feature": "hidden"},
+    {"steps": "first"},
+    {"cut": "published"},
+    {"optimistic": True},
+    {"optimistic": True, "feature": "hidden", "numerics": "published"},
+    {"noisy": True},
+    {"numerics": "published"},
+]
+
+
+@pytest.mark.parametrize("switch", SWITCHES, ids=str)
+@pytest.mark.parametrize("shape", [(4,), (2, 10, 10)], ids=["vector", "image"])
+def test_every_switch_runs_in_the_learner(switch: dict[str, Any], shape: tuple[int, ...]) -> None:
+    bonus = replace(BONUSES["paper"].bonus, **switch)
+    agent = learner(spr_weight=1.0, bonus=bonus, shape=shape, stack=2)
+    replay, rng = started(agent)
+    train(agent, replay, 4, rng)
+    assert agent.update(replay, draw(agent, replay, rng))["bonus/mean"] > 0
+
+
+def test_the_reference_asks_for_features_with_the_noise_of_the_update_before() -> None:
+    agent = learner(spr_weight=1.0, bonus=BONUSES["reference"].bonus)
+    replay, rng = started(agent)
+    before = agent.network.head.first.noise_in.clone()
+    seen = []
+    bonus = agent.bonus
+    assert bonus is not None
+    inner = bonus.feature
+    bonus.feature = lambda *pair: (  # type: ignore[method-assign]
+        seen.append(agent.network.head.first.noise_in.clone()) or inner(*pair)
+    )
+    agent.update(replay, draw(agent, replay, rng))
+    assert len(seen) == 1
+    assert torch.equal(seen[0], before)
+    assert not torch.equal(agent.network.head.first.noise_in, before)
+
+
+def test_published_numerics_agree_while_the_matrix_is_well_conditioned() -> None:
+    rng = torch.Generator().manual_seed(0)
+    phi = torch.randn(50, 4, generator=rng)
+    block = torch.arange(50) % 3
+    exact, published = EllipticalBonus(4, 2.0, 0.1, blocks=3), PublishedBonus(4, 2.0, 0.1, blocks=3)
+    for one in (exact, published):
+        one.observe(phi, block, weight=2.0)
+    assert torch.allclose(exact(phi, block), published(phi, block), rtol=1e-4)
+    assert torch.allclose(exact.of_all(phi), published.of_all(phi), rtol=1e-4)
+    again = PublishedBonus(4, 2.0, 0.1, blocks=3)
+    again.load_state_dict(published.state_dict())
+    assert torch.equal(again(phi, block), published(phi, block))
+    published.rebuild(phi[:3], block[:3])
+    exact.rebuild(phi[:3], block[:3])
+    assert torch.allclose(exact.of_all(phi), published.of_all(phi), rtol=1e-3)
+
+
+def test_published_numerics_make_zeros_of_what_is_no_number() -> None:
+    """One direction seen a million times: float32 forgets the ridge, and the inverse is garbage."""
+    bonus = PublishedBonus(3, ridge=1e-5)
+    bonus.observe(torch.ones(1, 3) / 3, weight=1e6)
+    found = bonus(torch.eye(3))
+    assert torch.isfinite(found).all()
+    assert (found == 0).any()
+
+
+def test_published_numerics_do_not_hide_a_broken_feature() -> None:
+    with pytest.raises(ArithmeticError, match="features have a NaN"):
+        PublishedBonus(2).observe(torch.tensor([[0.0, float("nan")]]))
+    with pytest.raises(ValueError, match="same dim and blocks"):
+        PublishedBonus(2).load_state_dict(PublishedBonus(3).state_dict())

@@ -1,0 +1,76 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_step": 0}, "n_step must be at least 1, got 0"),
+        ({"n_step": 2.5}, "n_step must be int, got 2.5"),
+        ({"n_step": True}, "n_step must be int, got True"),
+        ({"double": 1}, "double must be bool, got 1"),
+        ({"learning_rate": "fast"}, "learning_rate must be float, got 'fast'"),
+        ({"learning_rate": 0.0}, "learning_rate must be positive, got 0.0"),
+        ({"learning_rate": float("nan")}, "learning_rate must be float, got nan"),
+        ({"encoder": "resnet"}, "encoder must be one of auto, atari, minatar, mlp"),
+        ({"discount": 1.5}, r"discount must be in \[0, 1\], got 1.5"),
+        ({"epsilon": (1.0, 2.0)}, r"epsilon must be in \[0, 1\]"),
+        ({"epsilon": (1.0,)}, r"epsilon must be tuple\[float, float\], got \(1.0,\)"),
+        ({"importance": 0.4}, r"importance must be tuple\[float, float\], got 0.4"),
+        ({"noisy": -0.5}, "noisy must be at least 0, got -0.5"),
+        ({"spr_weight": -1.0}, "spr_weight must be at least 0"),
+        ({"support": (1.0, 1.0)}, "support must go up"),
+        ({"support": 3}, r"support must be tuple\[float, float\] \| None, got 3"),
+        ({"frame_max": 0.0}, "frame_max must be positive"),
+        ({"mlp": ()}, "mlp must be widths of at least 1"),
+        ({"mlp": (8, 0)}, "mlp must be widths of at least 1"),
+        ({"mlp": (8, "a")}, r"mlp must be tuple\[int, ...\]"),
+        ({"streams": 3}, "streams must be 1, or 2 with dueling=True, got 3"),
+        ({"dueling": False}, "streams must be 1, .* got 2 with dueling=False"),
+        ({"spr_weight": 1.0, "batch_size": 1}, "spr_weight needs batch_size 2 or more"),
+        (
+            {"distributional": False, "bonus": BonusConfig(scale=1.0)},
+            "bonus.feature=probs are the probabilities of C51",
+        ),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RainbowConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"feature": "latent"}, "bonus.feature must be one of probs, hidden, got 'latent'"),
+        ({"scale": -1.0}, "bonus.scale must be at least 0, got -1.0"),
+        ({"scale": float("inf")}, "bonus.scale must be float, got inf"),
+        ({"ridge": 0.0}, "bonus.ridge must be positive"),
+        ({"room": -1.0}, "bonus.room must be at least 0"),
+        ({"optimistic": "yes"}, "bonus.optimistic must be bool, got 'yes'"),
+        ({"rebuild_every": -1}, "bonus.rebuild_every must be at least 0"),
+        ({"rebuild_sample": 0}, "bonus.rebuild_sample must be at least 1"),
+        ({"pairs": "visits", "action": "previous"}, "bonus.pairs=visits know their action"),
+        ({"optimistic": True, "action": "previous"}, "set bonus.action=taken"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_of_the_bonus_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        BonusConfig(**settings)
+    assert "\n" not in str(error.value)
+
+
+def test_whole_numbers_are_numbers_too() -> None:
+    config = replace(RainbowConfig(), noisy=0, support=(-1, 5), epsilon=(1, 0))
+    assert config.support == (-1, 5)
+
+
+def test_without_self_prediction_nothing_looks_ahead() -> None:
+    assert RainbowConfig().jumps_ahead == 0
+    assert RainbowConfig(spr_weight=5.0).jumps_ahead == 5

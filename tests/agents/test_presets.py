@@ -1,0 +1,103 @@
+from typing import Any
+
+import pytest
+
+from contrastive_ucb.agents.deep_config import BonusConfig
+from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS, FAMILIES, configure
+
+ATARI, MINATAR, VECTOR = (1, 84, 84), (4, 10, 10), (100,)
+
+
+def test_spr_on_atari_has_the_published_settings() -> None:
+    spr = configure("spr", {}, ATARI)
+    assert spr == configure("spr", {}) == DEEP_PRESETS["spr"]
+    assert (spr.n_step, spr.discount, spr.jumps, spr.spr_weight) == (10, 0.99, 5, 5.0)
+    assert (spr.learning_rate, spr.adam_eps, spr.batch_size, spr.clip_norm) == (
+        1e-4,
+        1.5e-4,
+        32,
+        10,
+    )
+    assert (spr.updates_per_step, spr.first_update, spr.target_every) == (2, 2000, 1)
+    assert (spr.epsilon, spr.epsilon_steps, spr.eval_epsilon) == ((1.0, 0.0), 0, 0.001)
+    assert (spr.priority_exponent, spr.importance) == (0.5, (0.4, 1.0))
+    assert (spr.hidden, spr.streams, spr.noisy, spr.atoms) == (256, 2, 0.5, 51)
+    assert spr.augment
+    assert not spr.bonus.is_on
+
+
+def test_spr_ucb_is_spr_with_the_bonus_of_the_paper() -> None:
+    config = configure("spr-ucb", {})
+    assert config.bonus == BONUSES["paper"].bonus == BonusConfig(scale=1.0, ridge=1.0)
+    assert configure("spr-ucb", {"bonus.preset": "none"}) == configure("spr", {})
+
+
+def test_the_reference_has_the_published_slips_and_settings_win_over_them() -> None:
+    config = configure("spr-ucb", {"bonus.preset": "reference"})
+    assert (config.cut, config.bonus.cut, config.bonus.action) == ("published",) * 2 + ("previous",)
+    assert (config.bonus.ridge, config.bonus.pairs, config.bonus.noisy) == (1e-5, "window", True)
+    own = configure("spr-ucb", {"cut": "episode", "bonus.ridge": 1.0, "bonus.preset": "reference"})
+    assert (own.cut, own.bonus.cut, own.bonus.ridge) == ("episode", "published", 1.0)
+
+
+@pytest.mark.parametrize("shape", [ATARI, MINATAR, VECTOR], ids=str)
+@pytest.mark.parametrize("algo", DEEP_PRESETS)
+@pytest.mark.parametrize("bonus", BONUSES)
+def test_everything_goes_with_everything(algo: str, bonus: str, shape: tuple[int, ...]) -> None:
+    config = configure(algo, {"bonus.preset": bonus, "hidden": 33}, shape)
+    assert config.hidden == 33
+    assert config.bonus.feature == BONUSES[bonus].bonus.feature
+
+
+def test_families_are_differences_and_settings_win() -> None:
+    small = configure("spr-ucb", {}, VECTOR)
+    assert (small.hidden, small.n_step) == (FAMILIES["mlp"]["hidden"], FAMILIES["mlp"]["n_step"])
+    assert small.bonus.room == FAMILIES["mlp"]["bonus.room"]
+    own = configure("spr-ucb", {"n_step": 7, "bonus.room": 1.0}, VECTOR)
+    assert (own.n_step, own.bonus.room, own.hidden) == (7, 1.0, small.hidden)
+    assert configure("spr", {}, MINATAR).hidden == 128
+    assert FAMILIES["atari"] == {}
+
+
+def test_every_switch_of_the_bonus_can_be_set_alone() -> None:
+    others: dict[str, Any] = {
+        "feature": "hidden",
+        "pairs": "window",
+        "action": "previous",
+        "scale": 2.0,
+        "ridge": 2.0,
+        "steps": "first",
+        "cut": "published",
+        "optimistic": True,
+        "noisy": True,
+        "numerics": "published",
+        "rebuild_every": 7,
+        "rebuild_sample": 7,
+        "room": 2.0,
+    }
+    assert others.keys() == BonusConfig.__dataclass_fields__.keys()
+    for name, value in others.items():
+        config = configure("spr-ucb", {f"bonus.{name}": value})
+        assert getattr(config.bonus, name) == value
+    for name in ("sampled", "window", "visits"):
+        assert configure("spr-ucb", {"bonus.pairs": name}).bonus.pairs == name
+        settings = {"bonus.preset": "algorithm-1", "bonus.pairs": name}
+        assert configure("spr-ucb", settings).bonus.pairs == name
+
+
+@pytest.mark.parametrize(
+    ("algo", "settings", "message"),
+    [
+        ("spr-ubc", {}, "no agent is called 'spr-ubc'; did you mean 'spr-ucb'"),
+        ("xyz", {}, "choose from rainbow, spr, spr-ucb"),
+        ("spr", {"n_steps": 3}, "no setting is called 'n_steps'; did you mean 'n_step'"),
+        ("spr", {"bonus.sale": 3}, "no setting is called 'bonus.sale'; did you mean 'bonus.scale'"),
+        ("spr", {"bonus": 3}, "no setting is called 'bonus'"),
+        ("spr", {"bonus.preset": "papers"}, "no bonus is called 'papers'; did you mean 'paper'"),
+    ],
+)
+def test_unknown_names_come_with_a_suggestion(
+    algo: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        configure(algo, settings)

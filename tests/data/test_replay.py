@@ -1,0 +1,279 @@
+"""The replay memory against an oracle of lists and loops, under random lives."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from data.replay_oracle import EXTRAS, FRAME, Oracle, assert_same, play
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from contrastive_ucb.data.history import stacks
+from contrastive_ucb.data.replay import Replay
+from contrastive_ucb.training.checkpoint import load_checkpoint, save_checkpoint
+
+CHOICES = st.fixed_dictionaries(
+    {
+        "stack": st.integers(1, 4),
+        "n_step": st.integers(1, 5),
+        "jumps": st.integers(0, 5),
+        "window": st.sampled_from([0, 0, 3, 7]),
+        "cut": st.sampled_from(["episode", "published"]),
+    }
+)
+LIVES = {
+    "choices": CHOICES,
+    "room": st.integers(0, 40),
+    "steps": st.integers(1, 120),
+    "ends": st.sampled_from([0.02, 0.2, 0.6, 1.0]),
+    "seed": st.integers(0, 10_000),
+}
+
+
+def make(choices: dict[str, Any], room: int = 40, **more: Any) -> Replay:
+    """The smallest memory that these windows allow, plus `room`."""
+    settings = choices | {"discount": 0.9, "extras": EXTRAS} | more
+    try:
+        return Replay(1, FRAME, **settings)
+    except ValueError as error:
+        least = int(str(error).split("at least ")[1].split(",")[0])
+        return Replay(least + room, FRAME, **settings)
+
+
+def lived(
+    choices: dict[str, Any], room: int, steps: int, ends: float, seed: int, **more: Any
+) -> tuple[Replay, Oracle, np.random.Generator]:
+    replay = make(choices, room, **more)
+    oracle, rng = Oracle(replay), np.random.default_rng(seed)
+    play(replay, oracle, steps, rng, ends)
+    return replay, oracle, rng
+
+
+@settings(max_examples=100, deadline=None)
+@given(**LIVES)
+def test_a_batch_equals_the_oracle_in_every_field(
+    choices: dict[str, Any], room: int, steps: int, ends: float, seed: int
+) -> None:
+    replay, oracle, rng = lived(choices, room, steps, ends, seed)
+    drawable = [t for t in range(len(oracle.past)) if oracle.can_be_drawn(t)]
+    assert replay.drawable().tolist() == drawable
+    assert len(replay) == len(drawable)
+    if not drawable:
+        with pytest.raises(ValueError, match="can be drawn yet"):
+            replay.sample(rng.random(2), 0.5)
+        return
+    batch = replay.sample(rng.random(2 * len(drawable)), 0.5)  # uniform: each at least once
+    assert set(batch.index.tolist()) == set(drawable)
+    for i, time in enumerate(batch.index):
+        if choices["cut"] == "episode":
+            compare(batch, i, oracle.expected(time))
+        else:
+            compare(batch, i, oracle.published(time))
+
+
+def compare(batch: Any, i: int, expected: dict[str, Any]) -> None:
+    """Row i of the batch, None in the oracle stands for anything."""
+    for name in ("returns", "discounts", "step_weights", "mask"):
+        np.testing.assert_allclose(getattr(batch, name)[i], expected[name], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(batch.bootstrap[i], expected["bootstrap"])
+    assert batch.steps[i, : len(expected["steps"])].tolist() == expected["steps"]
+    for k, observation in enumerate(expected["observations"]):
+        if observation is not None:
+            np.testing.assert_array_equal(batch.observations[i, k], observation)
+    for k, action in enumerate(expected["actions"]):
+        if action is not None:
+            assert batch.actions[i, k] == action
+
+
+@settings(max_examples=60, deadline=None)
+@given(**LIVES)
+def test_windows_and_single_observations_equal_the_oracle(
+    choices: dict[str, Any], room: int, steps: int, ends: float, seed: int
+) -> None:
+    length = 5
+    replay, oracle, _ = lived(choices | {"window": length}, room, steps, ends, seed)
+    if oracle.running:
+        now = len(oracle.past) - 1
+        np.testing.assert_array_equal(replay.observation(), oracle.observation(now))
+    index = replay.drawable()
+    if not len(index):
+        return
+    alone = replay.observations(index)
+    window = replay.window(index, length)
+    observations = window.observations()
+    for i, time in enumerate(index):
+        np.testing.assert_array_equal(alone[i], oracle.observation(time))
+        times = oracle.transitions_from(time)[:length]
+        assert window.times[i].tolist() == times
+        end = next((k for k, t in enumerate(times) if oracle.past[t].ends), length)
+        for k, t in enumerate(times):
+            entry = oracle.past[t]
+            np.testing.assert_array_equal(observations[i, k], oracle.observation(t))
+            assert window.actions[i, k] == entry.action
+            assert (window.terminated[i, k], window.truncated[i, k]) == (
+                entry.terminated,
+                entry.truncated,
+            )
+            assert window.shown[i, k] == (min(k, end) if end <= replay.jumps else k)
+            earlier = [u for u in range(t) if oracle.past[u].action is not None]
+            known = earlier and earlier[-1] >= oracle.kept_from
+            assert window.previous[i, k] == (oracle.past[earlier[-1]].action if known else 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(**LIVES)
+def test_a_loaded_memory_goes_on_bit_for_bit(
+    choices: dict[str, Any], room: int, steps: int, ends: float, seed: int
+) -> None:
+    replay, oracle, rng = lived(choices, room, steps, ends, seed, priority_exponent=0.5)
+    other = make(choices, room, priority_exponent=0.5)
+    play(other, Oracle(other), 7, np.random.default_rng(1), 0.3)  # what was there must not matter
+    other.load_state_dict(replay.state_dict())
+    assert_same(other.state_dict(), replay.state_dict())
+    twins = np.random.default_rng(seed), np.random.default_rng(seed)
+    for memory, twin in zip((replay, other), twins, strict=True):
+        branch = Oracle(memory)
+        branch.past, branch.running = list(oracle.past), oracle.running
+        for _ in range(3):
+            play(memory, branch, 5, twin, ends)
+            if len(memory):
+                batch = memory.sample(twin.random(4), 0.7)
+                memory.update_priorities(batch.index, twin.random(4))
+                memory.set_extra("feature", batch.steps, twin.random((*batch.steps.shape, 3)))
+    assert_same(other.state_dict(), replay.state_dict())
+    if len(replay):
+        uniforms = rng.random(8)
+        assert_same(vars(replay.sample(uniforms, 0.7)), vars(other.sample(uniforms, 0.7)))
+
+
+def test_the_state_fits_a_checkpoint(tmp_path: Any) -> None:
+    replay, _, _ = lived({"stack": 2, "n_step": 3}, 40, 60, 0.2, 0)
+    state = replay.state_dict()
+    json.dumps(state["settings"])
+    loaded = load_checkpoint(save_checkpoint(tmp_path, 1, {"replay": state}))["replay"]
+    assert_same(loaded, state)
+
+
+def test_draws_follow_the_priorities_and_weights_correct_them() -> None:
+    replay, _, rng = lived({"n_step": 2}, 40, 40, 0.1, 0, priority_exponent=0.5)
+    index = replay.drawable()
+    priority = rng.integers(1, 10, len(index)).astype(float) ** 2
+    replay.update_priorities(index, priority)
+    drawn = np.concatenate([replay.sample(rng.random(1), 0.4).index for _ in range(3_000)])
+    share = np.sqrt(priority) / np.sqrt(priority).sum()
+    counts = (drawn[:, None] == index).sum(axis=0)
+    assert chisquare(counts, share * len(drawn)).pvalue > 0.01
+    batch = replay.sample(rng.random(16), 0.4)
+    chance = share[np.searchsorted(index, batch.index)]
+    weight = (len(index) * chance) ** -0.4
+    np.testing.assert_allclose(batch.weights, weight / weight.max(), rtol=1e-6)
+
+
+def test_new_transitions_get_the_largest_priority_so_far() -> None:
+    replay, oracle, rng = lived({}, 200, 20, 0.1, 0, priority_exponent=1.0)
+    np.testing.assert_array_equal(replay.live_state()["leaves"][replay.drawable()], 1.0)
+    replay.update_priorities(np.array([0, 1]), np.array([7.0, 0.5]))
+    replay.update_priorities(np.array([0]), np.array([2.0]))
+    before = replay.ready
+    play(replay, oracle, 20, rng, 0.1)
+    fresh = replay.drawable()[replay.drawable() >= before]
+    assert len(fresh)
+    np.testing.assert_array_equal(replay.tree.get(fresh), 7.0)
+
+
+def test_a_priority_of_zero_does_not_lose_a_transition() -> None:
+    replay, _, _ = lived({}, 40, 20, 0.1, 0, priority_exponent=0.5)
+    index = replay.drawable()
+    replay.update_priorities(index, np.zeros(len(index)))
+    assert replay.drawable().tolist() == index.tolist()
+    with pytest.raises(ValueError, match="nan"):
+        replay.update_priorities(index[:1], np.array([np.nan]))
+
+
+def test_exponent_zero_is_uniform_whatever_the_priorities() -> None:
+    replay, _, rng = lived({}, 40, 20, 0.1, 0)
+    index = replay.drawable()
+    replay.update_priorities(index, 10.0 * np.arange(len(index)))
+    batch = replay.sample(rng.random(len(index)), 1.0)
+    assert batch.index.tolist() == index.tolist()
+    np.testing.assert_array_equal(batch.weights, 1.0)
+
+
+def test_what_is_written_to_a_transition_that_left_goes_nowhere() -> None:
+    """Its slot belongs to another transition by then."""
+    replay, oracle, rng = lived({"n_step": 2}, 5, 4, 0.0, 0, priority_exponent=1.0)
+    old = replay.drawable()
+    play(replay, oracle, replay.history.capacity, rng, 0.0)
+    before = replay.state_dict()
+    replay.update_priorities(old, np.full(len(old), 0.5))
+    replay.set_extra("feature", old, np.full((len(old), 3), -1.0))
+    assert_same(replay.state_dict(), before)
+    with pytest.raises(IndexError, match="the memory holds"):
+        replay.extra("feature", old)
+
+
+def test_extras_stay_beside_their_transition() -> None:
+    replay, _, rng = lived({"n_step": 3}, 10, 100, 0.2, 0)
+    batch = replay.sample(rng.random(8), 0.0)
+    first = replay.extra("feature", batch.steps)
+    assert first.shape == (8, 3, 3)
+    np.testing.assert_array_equal(first[:, 0, 0], batch.index + 1)  # what `play` put there
+    replay.set_extra("feature", batch.index, np.zeros((8, 3), np.float32))
+    assert not replay.extra("feature", batch.index).any()
+
+
+def test_stacks_copy_nothing_in_numpy_and_torch() -> None:
+    frames = np.arange(2 * 6 * 3 * 4, dtype=np.uint8).reshape(2, 6, 3, 4, 1)
+    view = stacks(frames, 4)
+    assert view.shape == (2, 3, 12, 4, 1)
+    assert np.shares_memory(view, frames)
+    for t in range(3):
+        np.testing.assert_array_equal(view[:, t].reshape(2, 4, 3, 4, 1), frames[:, t : t + 4])
+    tensor = torch.from_numpy(frames)
+    torch_view = tensor.unfold(1, 4, 1).movedim(-1, 2).flatten(2, 3)
+    assert torch_view.data_ptr() == tensor.data_ptr()
+    np.testing.assert_array_equal(torch_view.numpy(), view)
+
+
+def test_vectors_are_frames_of_one_axis() -> None:
+    replay = Replay(50, (3,), np.float32, n_step=2)
+    frames = np.random.default_rng(0).normal(size=(11, 3)).astype(np.float32)
+    replay.begin(frames[0])
+    for t in range(10):
+        replay.add(0, 1.0, frames[t + 1], terminated=False, truncated=t == 9)
+    batch = replay.sample(np.arange(10) / 10, 0.0)
+    np.testing.assert_array_equal(batch.observations[:, 0], frames[batch.index])
+    np.testing.assert_array_equal(batch.bootstrap, frames[np.minimum(batch.index + 2, 10)])
+
+
+def test_misuse_is_named() -> None:
+    replay = Replay(50, FRAME, stack=2, extras=EXTRAS)
+    frame, feature = np.zeros(FRAME, np.uint8), np.zeros(3, np.float32)
+    with pytest.raises(ValueError, match="call begin"):
+        replay.add(0, 0.0, frame, False, False, feature=feature)
+    with pytest.raises(ValueError, match="call begin"):
+        replay.observation()
+    replay.begin(frame)
+    with pytest.raises(ValueError, match="an episode is running"):
+        replay.begin(frame)
+    with pytest.raises(ValueError, match="not the stack"):
+        replay.add(0, 0.0, np.zeros((4, 1, 2), np.uint8), False, False, feature=feature)
+    with pytest.raises(ValueError, match="float64"):
+        replay.add(0, 0.0, frame.astype(float), False, False, feature=feature)
+    with pytest.raises(ValueError, match="reward at time 0 is nan"):
+        replay.add(0, np.nan, frame, False, False, feature=feature)
+    with pytest.raises(ValueError, match=r"extras must be \['feature'\]"):
+        replay.add(0, 0.0, frame, False, False)
+    assert replay.history.now == 0
+    replay.add(0, 0.0, frame, False, False, feature=feature)
+    with pytest.raises(IndexError, match="window=3"):
+        replay.window(np.array([0]), 3)
+    with pytest.raises(ValueError, match="capacity for these windows must be at least"):
+        Replay(10, FRAME, n_step=10)
+    with pytest.raises(ValueError, match="cut must be one of"):
+        Replay(50, FRAME, cut="other")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"n_step=1, this one 2"):
+        Replay(50, FRAME, stack=2, n_step=2, extras=EXTRAS).load_state_dict(replay.state_dict())

@@ -1,0 +1,43 @@
+"""Play an environment of the deep tier by a fixed sequence of actions and note all it shows."""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from contrastive_ucb.envs.frames import FrameEnv
+from contrastive_ucb.envs.registry import make_deep_env
+from contrastive_ucb.training.checkpoint import load_checkpoint
+from contrastive_ucb.training.streams import stream
+
+
+def play(env: FrameEnv, n_steps: int, seed: int = 0) -> str:
+    """A digest of every frame, reward and flag of `n_steps` steps; resets when it has to."""
+    digest = hashlib.sha256()
+    for action in stream(seed, "actions").integers(env.n_actions, size=n_steps):
+        step = env.step(int(action))
+        digest.update(step.frame.tobytes() + str((step.frame.shape, *step[1:])).encode())
+        if step.terminated or step.truncated:
+            digest.update(env.reset().tobytes())
+    return digest.hexdigest()
+
+
+def standing(env: FrameEnv) -> list[float]:
+    """What the environment says about the episode."""
+    return [env.episode, env.n_steps, env.raw_return, float(np.sum(env.frame))]
+
+
+def main(folder: str, n_steps: str) -> None:
+    """Continue the environments of a checkpoint, and print what they showed as JSON."""
+    shown = {}
+    for name, state in load_checkpoint(Path(folder)).items():
+        env = make_deep_env(name, seed=state["env"]["seed"], training=True)
+        env.load_state_dict(state)
+        shown[name] = [standing(env), play(env, int(n_steps), seed=1), standing(env)]
+    print(json.dumps(shown))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,158 @@
+"""Shapes, plain twins of the encoders, the rescaling of latents, and where weights come from."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from contrastive_ucb.representation.encoders import (
+    CONVOLUTIONS,
+    Encoder,
+    choose_encoder,
+    conv,
+    flatten,
+    linear,
+    rescale,
+)
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def normal(*shape: int) -> Tensor:
+    return torch.from_numpy(rng(7).standard_normal(shape, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("shape", "name", "latent"),
+    [
+        ((4, 84, 84), "atari", (64, 7, 7)),
+        ((4, 84, 84), "data-efficient", (64, 3, 3)),
+        ((6, 10, 10), "minatar", (16, 8, 8)),
+        ((3, 36, 40), "atari", (64, 1, 1)),
+        ((5,), "mlp", (64,)),
+        ((10, 10), "mlp", (64,)),
+    ],
+)
+def test_latent_shapes(shape: tuple[int, ...], name: str, latent: tuple[int, ...]) -> None:
+    encoder = Encoder(shape, rng(), name)
+    assert encoder.latent_shape == latent
+    assert encoder(normal(2, *shape)).shape == (2, *latent)
+
+
+def test_the_shape_chooses_the_encoder() -> None:
+    assert choose_encoder((4, 84, 84)) == "atari"
+    assert choose_encoder((4, 35, 84)) == "minatar"
+    assert choose_encoder((6, 10, 10)) == "minatar"
+    assert choose_encoder((6, 2, 10)) == "mlp"
+    assert choose_encoder((10, 10)) == choose_encoder((4,)) == "mlp"
+    assert Encoder((4,), rng()).name == "mlp"
+
+
+@pytest.mark.parametrize("name", list(CONVOLUTIONS))
+def test_convolutions_are_the_plain_sequence(name: str) -> None:
+    shape = (6, 10, 10) if name == "minatar" else (4, 84, 84)
+    encoder = Encoder(shape, rng(), name)
+    layers: list[nn.Module] = []
+    for layer, (_, kernel, stride) in zip(encoder.layers, CONVOLUTIONS[name], strict=True):
+        assert isinstance(layer, nn.Conv2d)
+        twin = nn.Conv2d(layer.in_channels, layer.out_channels, kernel, stride)
+        twin.load_state_dict(layer.state_dict())
+        layers += [twin, nn.ReLU()]
+    frames = normal(3, *shape)
+    np.testing.assert_allclose(
+        encoder(frames).detach(), nn.Sequential(*layers)(frames).detach(), atol=1e-5
+    )
+
+
+def test_memory_order_of_the_frames_does_not_matter() -> None:
+    encoder = Encoder((4, 84, 84), rng())
+    frames = normal(2, 4, 84, 84)
+    latent = encoder(frames)
+    assert latent.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(latent, encoder(frames.to(memory_format=torch.channels_last)))
+
+
+def test_mlp_is_relu_of_linear_layers() -> None:
+    encoder = Encoder((2, 3), rng(), hidden=(5, 4), rescaled=True)
+    x = normal(7, 2, 3)
+    expected = x.numpy().reshape(7, 6)
+    for layer in encoder.layers:
+        assert isinstance(layer, nn.Linear)
+        weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+        expected = (expected @ weight.T + bias).clip(0)
+    low, high = expected.min(1, keepdims=True), expected.max(1, keepdims=True)
+    expected = (expected - low) / np.where(high > low, high - low, 1)
+    np.testing.assert_allclose(encoder(x).detach(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 4, 2), (5, 24)])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_rescale_sample_by_sample(shape: tuple[int, ...], channels_last: bool) -> None:
+    x = normal(*shape)
+    if channels_last and len(shape) == 4:
+        x = x.contiguous(memory_format=torch.channels_last)
+    got = rescale(x)
+    for row, out in zip(x.numpy(), got.numpy(), strict=True):
+        np.testing.assert_allclose(out, (row - row.min()) / (row.max() - row.min()), atol=1e-6)
+    assert got.stride() == x.stride()
+    assert got.flatten(1).amin(1).tolist() == [0] * 5
+    assert got.flatten(1).amax(1).tolist() == [1] * 5
+
+
+def test_rescaling_a_constant_gives_zeros_and_a_finite_gradient() -> None:
+    x = torch.stack([torch.full((3, 2, 2), 0.7), torch.zeros(3, 2, 2)]).requires_grad_()
+    out = rescale(x)
+    assert out.abs().max() == 0
+    out.sum().backward()
+    assert x.grad is not None
+    assert torch.isfinite(x.grad).all()
+
+
+def test_gradient_of_rescale() -> None:
+    x = normal(3, 2, 3, 2).double().requires_grad_()
+    assert torch.autograd.gradcheck(rescale, (x,))
+
+
+def test_flatten_is_a_view_of_images_with_channels_last() -> None:
+    image = normal(2, 3, 4, 5)
+    last = image.contiguous(memory_format=torch.channels_last)
+    assert flatten(last).data_ptr() == last.data_ptr()
+    assert torch.equal(flatten(last), flatten(image))
+    np.testing.assert_array_equal(
+        flatten(image), image.numpy().transpose(0, 2, 3, 1).reshape(2, -1)
+    )
+    assert torch.equal(flatten(normal(2, 6)), normal(2, 6))
+
+
+def test_weights_depend_on_the_stream_only() -> None:
+    before = torch.get_rng_state()
+    first, again, other = (Encoder((4, 84, 84), rng(seed)).state_dict() for seed in (0, 0, 1))
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert not any(torch.equal(first[key], other[key]) for key in first)
+
+
+@pytest.mark.parametrize(
+    ("layer", "inputs"), [(conv(4, 64, 8, rng()), 256), (linear(100, 90, rng()), 100)]
+)
+def test_weights_start_uniform_as_in_pytorch(layer: nn.Module, inputs: int) -> None:
+    for parameter in layer.parameters():
+        values = parameter.detach()
+        assert values.dtype == torch.float32
+        assert values.abs().max() <= inputs**-0.5
+        assert float(values.std()) == pytest.approx((3 * inputs) ** -0.5, rel=0.2)
+
+
+def test_errors_name_the_shape_and_the_way_out() -> None:
+    with pytest.raises(
+        ValueError, match=r"\(4, 20, 20\) are too small for 'atari'; pass 'minatar'"
+    ):
+        Encoder((4, 20, 20), rng(), "atari")
+    with pytest.raises(ValueError, match=r"needs \(C, H, W\), got \(7,\); pass 'mlp'"):
+        Encoder((7,), rng(), "minatar")
+    with pytest.raises(ValueError, match="unknown encoder 'resnet'; choose one of atari"):
+        Encoder((4, 84, 84), rng(), "resnet")
+    with pytest.raises(ValueError, match="at least 1"):
+        Encoder((4,), rng(), hidden=())

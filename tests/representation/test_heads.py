@@ -1,0 +1,211 @@
+"""Noisy layers and the dueling head against numpy."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from contrastive_ucb.representation.heads import DuelingHead, NoisyLinear, scale_gradient
+
+B, INPUTS, A, N, HIDDEN = 5, 12, 3, 4, 6
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def latents(size: int = INPUTS) -> Tensor:
+    return torch.from_numpy(rng(9).standard_normal((B, size), dtype=np.float32))
+
+
+def head(**options: float) -> DuelingHead:
+    made = DuelingHead(INPUTS, A, N, rng(), **{"hidden": HIDDEN, **options})  # type: ignore[arg-type]
+    made.sample_noise(rng(1))
+    return made
+
+
+def numpy(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().numpy()
+
+
+def noisy_slowly(layer: NoisyLinear, x: np.ndarray) -> np.ndarray:
+    """y_i = sum_j (mu_ij + sigma_ij f_i f_j) x_j + mu_i + sigma_i f_i, sum by sum."""
+    outputs, inputs = layer.weight.shape
+    per_group = outputs // len(layer.noise_in)
+    mu, sigma = numpy(layer.weight), numpy(layer.weight_sigma)
+    f_in, f_out = numpy(layer.noise_in), numpy(layer.noise_out)
+    y = numpy(layer.bias) + numpy(layer.bias_sigma) * f_out + np.zeros((len(x), 1))
+    for i in range(outputs):
+        for j in range(inputs):
+            y[:, i] += (mu[i, j] + sigma[i, j] * f_out[i] * f_in[i // per_group, j]) * x[:, j]
+    return y
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_noisy_layer_sum_by_sum(groups: int) -> None:
+    layer = NoisyLinear(INPUTS, 6, rng(), groups=groups)
+    layer.sample_noise(rng(1))
+    x = latents()
+    np.testing.assert_allclose(numpy(layer(x)), noisy_slowly(layer, x.numpy()), atol=1e-5)
+
+
+def test_noise_off_is_the_plain_layer_with_the_same_weights() -> None:
+    layer = NoisyLinear(INPUTS, 6, rng())
+    x = latents()
+    plain = x.numpy() @ numpy(layer.weight).T + numpy(layer.bias)
+    np.testing.assert_allclose(numpy(layer(x)), plain, atol=1e-5)  # no noise was drawn yet
+    layer.sample_noise(rng(1))
+    np.testing.assert_allclose(numpy(layer(x, noisy=False)), plain, atol=1e-5)
+    assert not np.allclose(numpy(layer(x)), plain, atol=1e-2)
+
+
+def test_noise_has_mean_zero_and_the_factorised_form() -> None:
+    layer = NoisyLinear(8, 6, rng(), sigma0=0.5)
+    stream, draws = rng(2), []
+    eye = torch.eye(8)
+    for _ in range(4000):
+        layer.sample_noise(stream)
+        draws.append(numpy(layer(eye) - layer(torch.zeros(1, 8))).T)  # the noisy weight
+    noise = (np.array(draws) - numpy(layer.weight)) / numpy(layer.weight_sigma)
+    assert np.linalg.matrix_rank(noise[0], tol=1e-4) == 1
+    # f(eps) is sign(x) sqrt|x|, so E[(f_i f_j)^2] = (E|x|)^2 = 2 / pi.
+    assert np.abs(noise.mean(0)).max() < 5 * (2 / np.pi / 4000) ** 0.5
+    assert float((noise**2).mean()) == pytest.approx(2 / np.pi, rel=0.05)
+
+
+def test_groups_have_input_noise_of_their_own() -> None:
+    layer = NoisyLinear(8, 6, rng(), groups=2)
+    layer.sample_noise(rng(1))
+    noise = numpy(layer(torch.eye(8)) - layer(torch.zeros(1, 8))).T - numpy(layer.weight)
+    ranks = [np.linalg.matrix_rank(part, tol=1e-4) for part in (noise[:3], noise[3:], noise)]
+    assert ranks == [1, 1, 2]
+
+
+def test_start_of_a_noisy_layer() -> None:
+    layer = NoisyLinear(100, 50, rng(), sigma0=0.4)
+    assert layer.weight.abs().max() <= 0.1
+    assert layer.bias.abs().max() <= 0.1
+    assert numpy(layer.weight_sigma).flatten() == pytest.approx(0.04)
+    assert numpy(layer.bias_sigma) == pytest.approx(0.04)
+
+
+def test_sigma_zero_is_a_layer_without_noise_parameters() -> None:
+    layer = NoisyLinear(INPUTS, 6, rng(), sigma0=0)
+    layer.sample_noise(rng(1))
+    assert set(layer.state_dict()) == {"weight", "bias"}
+    assert torch.equal(layer(latents()), layer(latents(), noisy=False))
+
+
+def test_noise_comes_from_the_stream_and_belongs_to_the_state() -> None:
+    before = torch.get_rng_state()
+    first, again, other = (
+        NoisyLinear(8, 6, rng()),
+        NoisyLinear(8, 6, rng()),
+        NoisyLinear(8, 6, rng()),
+    )
+    for layer, seed in ((first, 1), (again, 1), (other, 2)):
+        layer.sample_noise(rng(seed))
+    assert torch.equal(before, torch.get_rng_state())
+    x = latents(8)
+    assert torch.equal(first(x), again(x))
+    assert not torch.equal(first(x), other(x))
+    other.load_state_dict(first.state_dict())
+    assert torch.equal(first(x), other(x))
+
+
+def test_new_noise_does_not_disturb_a_backward_pass_under_way() -> None:
+    layer = NoisyLinear(8, 6, rng())
+    layer.sample_noise(rng(1))
+    x = latents(8)
+    loss, noise = layer(x).sum(), torch.outer(layer.noise_out, layer.noise_in[0])
+    layer.sample_noise(rng(2))
+    loss.backward()
+    assert layer.weight_sigma.grad is not None
+    np.testing.assert_allclose(layer.weight_sigma.grad, noise * x.sum(0), atol=1e-5)
+
+
+def dueling_slowly(made: DuelingHead, x: np.ndarray) -> np.ndarray:
+    """Value and advantage stream one after the other, action by action."""
+    hidden = noisy_slowly(made.first, x).clip(0)
+    advantage = noisy_slowly(made.advantage, hidden[:, -HIDDEN:]).reshape(B, A, N)
+    assert made.value is not None
+    value = noisy_slowly(made.value, hidden[:, :HIDDEN])
+    mean = sum(advantage[:, a] for a in range(A)) / A
+    return np.stack([value + advantage[:, a] - mean for a in range(A)], 1)
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_dueling_head_stream_by_stream(streams: int) -> None:
+    made = head(streams=streams)
+    expected = dueling_slowly(made, latents().numpy())
+    np.testing.assert_allclose(numpy(made(latents())), expected, atol=1e-5)
+
+
+def test_mean_over_the_actions_is_the_value() -> None:
+    made = head()
+    assert made.value is not None
+    value = made.value(made.hidden(latents())[:, :HIDDEN])
+    np.testing.assert_allclose(numpy(made(latents()).mean(1)), numpy(value), atol=1e-5)
+
+
+def test_without_dueling_the_advantages_are_the_logits() -> None:
+    made = head(dueling=False, streams=1)
+    expected = noisy_slowly(made.advantage, numpy(made.hidden(latents()))).reshape(B, A, N)
+    np.testing.assert_allclose(numpy(made(latents())), expected, atol=1e-5)
+    assert not [key for key in made.state_dict() if key.startswith("value")]
+    with pytest.raises(ValueError, match="streams must be 1, or 2 with dueling, got 2"):
+        head(dueling=False)
+
+
+def test_plain_values_are_one_atom() -> None:
+    made = DuelingHead(INPUTS, A, 1, rng(), hidden=HIDDEN, sigma0=0)
+    assert made(latents()).shape == (B, A, 1)
+
+
+def test_projection_is_the_first_layer_before_its_relu_without_noise() -> None:
+    made = head()
+    expected = latents().numpy() @ numpy(made.first.weight).T + numpy(made.first.bias)
+    projected = numpy(made.projection(latents()))
+    assert projected.shape == (B, 2 * HIDDEN)
+    assert projected.min() < 0
+    np.testing.assert_allclose(projected, expected, atol=1e-5)
+    quiet = made.hidden(latents(), noisy=False)
+    np.testing.assert_allclose(numpy(quiet), expected.clip(0), atol=1e-5)
+
+
+def test_logits_follow_from_the_hidden_activations() -> None:
+    made = head()
+    for noisy in (True, False):
+        assert torch.equal(
+            made.logits(made.hidden(latents(), noisy), noisy), made(latents(), noisy)
+        )
+    assert not torch.equal(made(latents()), made(latents(), noisy=False))
+
+
+def test_images_are_flattened_the_same_in_any_memory_order() -> None:
+    made = head()
+    image = latents().view(B, 3, 2, 2)
+    last = image.contiguous(memory_format=torch.channels_last)
+    assert torch.equal(made(image), made(last))
+
+
+def test_scaled_gradient_leaves_the_values_alone() -> None:
+    x = latents().requires_grad_()
+    for scale in (2**-0.5, 0.3, 0.0, 1.0):
+        y = scale_gradient(x, scale)
+        assert torch.equal(x, y)
+        (gradient,) = torch.autograd.grad((y**2).sum(), x)
+        np.testing.assert_allclose(gradient, numpy(2 * scale * x), rtol=1e-5)
+
+
+def test_the_head_scales_what_flows_into_the_latent_and_nothing_else() -> None:
+    full, scaled = head(gradient_scale=1.0), head()
+    gradients = []
+    for made in (full, scaled):
+        x = latents().requires_grad_()
+        (made(x) ** 2).sum().backward()
+        assert x.grad is not None
+        assert made.first.weight.grad is not None
+        gradients.append((x.grad, made.first.weight.grad))
+    np.testing.assert_allclose(gradients[1][0], gradients[0][0] * 2**-0.5, rtol=1e-4, atol=1e-6)
+    assert torch.equal(gradients[1][1], gradients[0][1])

@@ -1,0 +1,213 @@
+"""The transition model against concatenated planes, and the SPR loss term by term."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, grad, stack_module_state, vmap
+
+from contrastive_ucb.representation.encoders import Encoder, rescale
+from contrastive_ucb.representation.heads import DuelingHead
+from contrastive_ucb.representation.spr import SelfPrediction, TransitionModel, alive, spr_loss
+
+B, K, A, P = 6, 5, 3, 4
+SHAPES = [(8, 7, 7), (4, 3, 5), (5, 1, 2), (12,)]
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def uniform(*shape: int, seed: int = 3) -> Tensor:
+    return torch.from_numpy(rng(seed).random(shape, dtype=np.float32))
+
+
+def actions(steps: int = K) -> Tensor:
+    return torch.from_numpy(rng(4).integers(0, A, (B, steps)))
+
+
+def unroll_slowly(model: TransitionModel, latent: Tensor, moves: Tensor) -> Tensor:
+    """Make the planes, put them beside the latent, and use the layers as they are."""
+    steps = []
+    for move in moves.T:
+        one_hot = F.one_hot(move, A).float()
+        planes = one_hot.view(B, A, *(1 for _ in latent.shape[2:]))
+        planes = planes.expand(-1, -1, *latent.shape[2:])
+        first = F.relu(model.first(torch.cat([latent, planes], 1)))
+        dims = [0, *range(2, first.dim())]
+        mean, var = first.mean(dims, keepdim=True), first.var(dims, correction=0, keepdim=True)
+        normal = (first - mean) / (var + 1e-5).sqrt()
+        latent = rescale(F.relu(model.second(normal)))
+        steps.append(latent)
+    return torch.stack(steps)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("width", [None, 6])
+def test_transition_is_the_concatenated_one(shape: tuple[int, ...], width: int | None) -> None:
+    """Also at the border, where zero padding lets fewer weights see the plane of the action."""
+    model = TransitionModel(shape, A, rng(), width).double()
+    latent = uniform(B, *shape).double()
+    got = model(latent, actions())
+    assert got.shape == (K, B, *shape)
+    expected = unroll_slowly(model, latent, actions())
+    np.testing.assert_allclose(got.detach(), expected.detach(), atol=1e-10)
+
+
+def test_float32_differs_by_rounding_only() -> None:
+    model = TransitionModel((8, 7, 7), A, rng())
+    latent = uniform(B, 8, 7, 7)
+    got, expected = model(latent, actions(1)), unroll_slowly(model, latent, actions(1))
+    np.testing.assert_allclose(got.detach(), expected.detach(), atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(8, 7, 7), (12,)])
+def test_gradients_are_those_of_the_concatenated_one(shape: tuple[int, ...]) -> None:
+    model = TransitionModel(shape, A, rng()).double()
+    latent = uniform(B, *shape).double().requires_grad_()
+    upstream = uniform(K, B, *shape, seed=5).double()
+    inputs = [latent, model.first.weight, model.second.weight]
+    got = torch.autograd.grad((model(latent, actions()) * upstream).sum(), inputs)
+    slow = torch.autograd.grad((unroll_slowly(model, latent, actions()) * upstream).sum(), inputs)
+    for a, b in zip(got, slow, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+
+
+def test_step_k_depends_on_the_first_k_actions_only() -> None:
+    model = TransitionModel((4, 3, 3), A, rng())
+    latent, moves = uniform(B, 4, 3, 3), actions()
+    changed = moves.clone()
+    changed[:, 2] = (changed[:, 2] + 1) % A  # the action from step 2 to step 3
+    before, after = model(latent, moves), model(latent, changed)
+    assert torch.equal(before[:2], after[:2])
+    assert not torch.equal(before[2], after[2])
+
+
+def test_latents_stay_in_the_unit_interval_and_channels_last() -> None:
+    latent = uniform(B, 8, 7, 7).contiguous(memory_format=torch.channels_last)
+    got = TransitionModel((8, 7, 7), A, rng())(latent, actions()).detach()
+    assert float(got.min()) == 0
+    assert float(got.max()) == 1
+    assert got.flatten(0, 1).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_the_model_is_the_same_in_training_and_evaluation() -> None:
+    model = TransitionModel((4, 3, 3), A, rng())
+    latent = uniform(B, 4, 3, 3)
+    trained = model.train()(latent, actions())
+    assert torch.equal(trained, model.eval()(latent, actions()))
+
+
+def test_predictions_are_the_predictor_of_the_projection() -> None:
+    head = DuelingHead(4 * 3 * 3, A, 5, rng(1), hidden=P // 2)
+    head.sample_noise(rng(2))
+    spr = SelfPrediction(TransitionModel((4, 3, 3), A, rng()), P, rng(6))
+    latent = uniform(B, 4, 3, 3)
+    predictions = spr(latent, actions(), head)
+    assert predictions.shape == (K, B, P)
+    for step, future in enumerate(spr.transition(latent, actions())):
+        expected = spr.predictor(head.projection(future))
+        np.testing.assert_allclose(predictions[step].detach(), expected.detach(), atol=1e-5)
+
+
+def loss_slowly(y: Tensor, t: Tensor, mask: Tensor, weights: Tensor) -> float:
+    """The sum of the definition, one squared distance after the other."""
+    total = 0.0
+    for b in range(B):
+        terms = []
+        for k in range(K):
+            a, c = y[k, b].numpy().astype(float), t[k, b].numpy().astype(float)
+            distance = a / np.linalg.norm(a) - c / np.linalg.norm(c)
+            terms.append(float(mask[b, k]) * float(distance @ distance))
+        total += float(weights[b]) * sum(terms) / K
+    return total / B
+
+
+def test_loss_term_by_term_with_masks_and_weights() -> None:
+    y, t = uniform(K, B, P) - 0.5, uniform(K, B, P, seed=8) - 0.5
+    mask = (uniform(B, K, seed=9) > 0.3).float()
+    weights = uniform(B, seed=10)
+    assert float(spr_loss(y, t, mask, weights)) == pytest.approx(
+        loss_slowly(y, t, mask, weights), rel=1e-5
+    )
+
+
+def test_masked_steps_have_no_gradient_and_targets_never_have() -> None:
+    y, t = (uniform(K, B, P, seed=s).requires_grad_() for s in (3, 8))
+    terminated = torch.zeros(B, K, dtype=torch.bool)
+    terminated[1, 2] = True  # sample 1 ends with its third action: steps 1 and 2 remain
+    spr_loss(y, t, alive(terminated), torch.ones(B)).backward()
+    assert t.grad is None
+    assert y.grad is not None
+    reached = (y.grad.abs().sum(-1) > 0).T  # (B, K)
+    expected = torch.ones(B, K, dtype=torch.bool)
+    expected[1, 2:] = False
+    assert torch.equal(reached, expected)
+
+
+def test_loss_ignores_lengths_and_is_zero_for_perfect_foresight() -> None:
+    y, t = uniform(K, B, P), uniform(K, B, P, seed=8)
+    ones, weights = torch.ones(B, K), torch.ones(B)
+    loss = float(spr_loss(y, t, ones, weights))
+    assert float(spr_loss(7 * y, 3 * t, ones, weights)) == pytest.approx(loss, rel=1e-5)
+    assert float(spr_loss(y, 2 * y, ones, weights)) == pytest.approx(0, abs=1e-6)
+    assert float(spr_loss(y, -y, ones, weights)) == pytest.approx(4, rel=1e-5)
+
+
+def test_a_projection_of_zeros_has_a_finite_gradient() -> None:
+    y = torch.zeros(K, B, P, requires_grad=True)
+    loss = spr_loss(y, uniform(K, B, P), torch.ones(B, K), torch.ones(B))
+    loss.backward()
+    assert float(loss.detach()) == pytest.approx(1, rel=1e-5)
+    assert y.grad is not None
+    assert torch.isfinite(y.grad).all()
+
+
+def test_alive_until_the_first_terminal() -> None:
+    terminated = torch.tensor([[0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 1], [0, 0, 1]]).bool()
+    expected = [[1, 1, 1], [1, 0, 0], [0, 0, 0], [1, 0, 0], [1, 1, 0]]
+    assert alive(terminated).tolist() == expected
+
+
+def test_same_stream_same_weights_and_the_global_one_untouched() -> None:
+    before = torch.get_rng_state()
+    first, again, other = (TransitionModel((4, 3, 3), A, rng(seed)) for seed in (0, 0, 1))
+    assert torch.equal(before, torch.get_rng_state())
+    latent = uniform(B, 4, 3, 3)
+    assert torch.equal(first(latent, actions()), again(latent, actions()))
+    assert not torch.equal(first(latent, actions()), other(latent, actions()))
+
+
+class Agent(nn.Module):
+    """Every network of an SPR agent for small images, and some number made of all of them."""
+
+    def __init__(self, seed: int):
+        super().__init__()
+        self.encoder = Encoder((4, 10, 10), rng(seed), rescaled=True)
+        self.head = DuelingHead(1024, A, 5, rng(seed), hidden=P // 2)
+        self.spr = SelfPrediction(TransitionModel((16, 8, 8), A, rng(seed)), P, rng(seed))
+        self.head.sample_noise(rng(seed))
+
+    def forward(self, frames: Tensor, moves: Tensor) -> Tensor:
+        latent = self.encoder(frames)
+        foreseen: Tensor = self.spr(latent, moves, self.head)
+        return foreseen.square().mean() + self.head(latent).square().mean()
+
+
+def test_agents_of_several_seeds_run_side_by_side_under_vmap() -> None:
+    agents = [Agent(seed) for seed in range(3)]
+    frames, moves = uniform(3, B, 4, 10, 10), actions().expand(3, -1, -1)
+    state = stack_module_state(agents)
+
+    def loss(parameters: dict[str, Tensor], buffers: dict[str, Tensor], *data: Tensor) -> Tensor:
+        out: Tensor = functional_call(agents[0], (parameters, buffers), data)
+        return out
+
+    with torch.no_grad():
+        together = vmap(grad(loss))(*state, frames, moves)
+    for seed, agent in enumerate(agents):
+        agent(frames[seed], moves[seed]).backward()
+        for name, parameter in agent.named_parameters():
+            assert parameter.grad is not None
+            np.testing.assert_allclose(together[name][seed], parameter.grad, atol=1e-5)

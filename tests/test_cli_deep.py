@@ -1,0 +1,166 @@
+"""`cucb train` and `cucb eval`: what they print, where, and how they fail."""
+
+import contextlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from contrastive_ucb.cli import main
+from contrastive_ucb.commands.train import read_settings, use_threads
+
+TINY = "first_update=20 hidden=8 mlp=8 atoms=11 batch_size=4 n_step=3 jumps=2 updates_per_step=1"
+FAST = ["--steps", "24", "--eval-episodes", "4", "--json", "--set", *TINY.split()]
+
+
+def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    return summary
+
+
+@pytest.mark.parametrize("algo", ["spr-ucb", "spr", "rainbow"])
+@pytest.mark.parametrize("env", ["DeepSea-5", "CartPole-v1", "MinAtar/Breakout-v1"])
+def test_train_runs_every_algorithm_everywhere(
+    algo: str, env: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", env, "--algo", algo, *FAST, "--out", str(tmp_path)]) == 0
+    summary = last_json(capsys)
+    assert (summary["algo"], summary["env"], summary["steps"]) == (algo, env, 24)
+    assert summary["updates"] == 5
+    assert Path(summary["run_dir"]).is_relative_to(tmp_path / "train" / algo)
+    assert ("solved_at" in summary) == (env == "DeepSea-5")
+
+
+@pytest.mark.parametrize("preset", ["none", "paper", "reference", "algorithm-1"])
+def test_every_bonus_can_be_chosen(
+    preset: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "DeepSea-5", *FAST, f"bonus.preset={preset}", "--out", str(tmp_path)]
+    assert main(words) == 0
+    assert last_json(capsys)["bonus"].split()[0] == preset
+
+
+def test_eval_repeats_the_last_evaluation_and_takes_run_or_root(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "CartPole-v1", *FAST, "--out", str(tmp_path)]
+    assert main(words) == 0
+    summary = last_json(capsys)
+    for where in (str(tmp_path), summary["run_dir"]):
+        assert main(["eval", where, "--episodes", "4", "--json"]) == 0
+        found = last_json(capsys)
+        assert {name: found[name] for name in ("mean", "median", "episodes")} == (
+            summary["evaluation"]
+        )
+        assert (len(found["scores"]), found["step"]) == (4, 24)
+        assert found["run_dir"] == summary["run_dir"]
+    assert main([*words, "--resume"]) == 0
+    said = capsys.readouterr()
+    assert "finished already" in said.err
+    assert json.loads(said.out.splitlines()[-1]) == summary
+
+
+def test_threads_are_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    assert main(["train", "DeepSea-5", *FAST, "--threads", "2", "--out", str(tmp_path)]) == 0
+    assert main(["eval", str(tmp_path), "--episodes", "2"]) == 0
+    use_threads(None, (1, 84, 84))
+    use_threads(3, (1, 84, 84))
+    assert asked == [2, 1, 2, 3]
+
+
+def test_settings_are_read_in_their_type() -> None:
+    words = "n_step=3 noisy=0 double=off mlp=16 epsilon=1,0.1 support=-1,5 bonus.scale=1e-1"
+    more = "replay_capacity=1e4 bonus.preset=reference bonus.optimistic=True encoder=mlp"
+    assert read_settings([*words.split(), *more.split()]) == {
+        "n_step": 3,
+        "noisy": 0.0,
+        "double": False,
+        "mlp": (16,),
+        "epsilon": (1.0, 0.1),
+        "support": (-1.0, 5.0),
+        "bonus.scale": 0.1,
+        "replay_capacity": 10_000,
+        "bonus.preset": "reference",
+        "bonus.optimistic": True,
+        "encoder": "mlp",
+    }
+    assert read_settings(["support=none"]) == {"support": None}
+
+
+def test_set_may_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "DeepSea-5", "--set", "discount=0.5", "--algo", "spr", *FAST]
+    assert main([*words, "--set=double=no", "--out", str(tmp_path)]) == 0
+    agent = json.loads(Path(last_json(capsys)["run_dir"], "spec.json").read_text())["config"][
+        "agent"
+    ]
+    assert (agent["discount"], agent["double"], agent["hidden"]) == (0.5, False, 8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["train", "Pnog"], "did you mean 'Pong'"),
+        (["train", "DeepSea-0"], "size of a deep sea must be at least 1"),
+        (["train", "Pendulum-v1"], "needs Discrete"),
+        (["train", "DeepSea-5", "--algo", "spr-ubc"], "did you mean 'spr-ucb'"),
+        (["train", "DeepSea-5", "--set", "n_stpe=3"], "'n_stpe'; did you mean 'n_step'"),
+        (["train", "DeepSea-5", "--set", "bonus.scala=3"], "did you mean 'bonus.scale'"),
+        (["train", "DeepSea-5", "--set", "n_step=ten"], "n_step takes a whole number, got 'ten'"),
+        (["train", "DeepSea-5", "--set", "n_step=1.5"], "n_step takes a whole number, got '1.5'"),
+        (["train", "DeepSea-5", "--set", "n_step=0"], "n_step must be at least 1"),
+        (["train", "DeepSea-5", "--set", "n_step"], "write KEY=VALUE"),
+        (["train", "DeepSea-5", "--set", "noisy=nan"], "noisy takes a number, got 'nan'"),
+        (["train", "DeepSea-5", "--set", "double=maybe"], "double takes true or false"),
+        (["train", "DeepSea-5", "--set", "epsilon=1"], "epsilon takes 2 numbers such as"),
+        (["train", "DeepSea-5", "--set", "mlp=a,b"], "mlp takes whole numbers such as 64,64"),
+        (["train", "DeepSea-5", "--set", "bonus.feature=x"], "takes one of probs, hidden"),
+        (["train", "DeepSea-5", "--set", "bonus.preset=papre"], "did you mean 'paper'"),
+        (["train", "DeepSea-5", "--steps", "0"], "steps must be at least 1"),
+        (["train", "DeepSea-5", "--seed", "-1"], "seed must be at least 0"),
+        (["train", "DeepSea-5", "--threads", "0"], "threads must be at least 1"),
+        (["train", "DeepSea-5", "--checkpoint-seconds", "nan"], "checkpoint_seconds must be"),
+        (["train", "DeepSea-5", "--colour", "red"], "--colour"),
+        (["train", "--json"], "name an environment before"),
+        (["eval", "--json"], "name a run before"),
+        (["eval", "nowhere"], "no folder nowhere"),
+        (["eval", "src"], "no run of 'cucb train'"),
+        (["eval", "src", "--episodes", "0"], "episodes must be at least 1"),
+        (["trian"], "did you mean 'train'"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "src").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("cucb: ")
+    assert said.err.count("\n") == 1
+    assert re.search(says, said.err), said.err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA")
+def test_cuda_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "DeepSea-5", "--device", "cuda"]) == 2
+    assert "no CUDA" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["train"], ["train", "Pong"], ["eval"], ["eval", "runs/x"]])
+def test_help_explains(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(SystemExit):  # tyro's help exits
+        assert main([*words, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert f"usage: cucb {words[0]}" in said
+    assert ("bonus.preset" in said) == (words == ["train"])
