@@ -93,6 +93,7 @@ def test_every_switch_of_the_bonus_can_be_set_alone() -> None:
         ("spr", {"n_steps": 3}, "no setting is called 'n_steps'; did you mean 'n_step'"),
         ("spr", {"bonus.sale": 3}, "no setting is called 'bonus.sale'; did you mean 'bonus.scale'"),
         ("spr", {"bonus": 3}, "no setting is called 'bonus'"),
+        ("spr", {"bonus.presett": "paper"}, "did you mean 'bonus.preset'"),
         ("spr", {"bonus.preset": "papers"}, "no bonus is called 'papers'; did you mean 'paper'"),
     ],
 )

@@ -124,7 +124,9 @@ def _with(config: RainbowConfig, settings: Mapping[str, Any]) -> RainbowConfig:
     known |= {f"bonus.{one.name}" for one in fields(BonusConfig)}
     for key in settings:
         if key not in known:
-            raise ValueError(f"no setting is called {key!r}; {_hint(key, sorted(known))}")
+            raise ValueError(
+                f"no setting is called {key!r}; {_hint(key, sorted({*known, 'bonus.preset'}))}"
+            )
     own = {key: value for key, value in settings.items() if not key.startswith("bonus.")}
     inner = {key[6:]: value for key, value in settings.items() if key.startswith("bonus.")}
     return replace(config, **own, bonus=replace(config.bonus, **inner))
