@@ -8,14 +8,17 @@ from numpy.typing import NDArray
 
 from contrastive_ucb.representation.augment import (
     Frames,
-    as_float,
     intensity,
     random_shift,
     replicate,
-    stacked,
 )
 
 B, T, STACK, PAD = 3, 4, 4, 4
+
+
+def stacked(source: Frames) -> Frames:
+    """The stacks (B, T, STACK, H, W) of frames that do not move."""
+    return np.stack([source[:, t : t + STACK] for t in range(T)], axis=1)
 
 
 def frames(height: int = 12, width: int = 9, length: int = T + STACK - 1) -> Frames:
@@ -108,8 +111,7 @@ def test_intensity_scales_each_stack_by_its_own_clipped_number() -> None:
 
 def test_no_noise_is_the_plain_conversion() -> None:
     stacks = torch.from_numpy(stacked(frames()).copy())
-    plain = as_float(stacks)
+    plain = intensity(stacks, torch.zeros(B, T))
     np.testing.assert_allclose(plain, stacks.numpy() / 255, rtol=1e-6)
-    assert torch.equal(intensity(stacks, torch.zeros(B, T)), plain)
     assert plain.min() >= 0
     assert plain.max() <= 1

@@ -9,7 +9,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from contrastive_ucb.representation.encoders import Encoder, rescale
 from contrastive_ucb.representation.heads import DuelingHead
-from contrastive_ucb.representation.spr import SelfPrediction, TransitionModel, alive, spr_loss
+from contrastive_ucb.representation.spr import SelfPrediction, TransitionModel, spr_loss
 
 B, K, A, P = 6, 5, 3, 4
 SHAPES = [(8, 7, 7), (4, 3, 5), (5, 1, 2), (12,)]
@@ -135,9 +135,9 @@ def test_loss_term_by_term_with_masks_and_weights() -> None:
 
 def test_masked_steps_have_no_gradient_and_targets_never_have() -> None:
     y, t = (uniform(K, B, P, seed=s).requires_grad_() for s in (3, 8))
-    terminated = torch.zeros(B, K, dtype=torch.bool)
-    terminated[1, 2] = True  # sample 1 ends with its third action: steps 1 and 2 remain
-    spr_loss(y, t, alive(terminated), torch.ones(B)).backward()
+    mask = torch.ones(B, K)
+    mask[1, 2:] = 0  # sample 1 ends with its third action: steps 1 and 2 remain
+    spr_loss(y, t, mask, torch.ones(B)).backward()
     assert t.grad is None
     assert y.grad is not None
     reached = (y.grad.abs().sum(-1) > 0).T  # (B, K)
@@ -162,12 +162,6 @@ def test_a_projection_of_zeros_has_a_finite_gradient() -> None:
     assert float(loss.detach()) == pytest.approx(1, rel=1e-5)
     assert y.grad is not None
     assert torch.isfinite(y.grad).all()
-
-
-def test_alive_until_the_first_terminal() -> None:
-    terminated = torch.tensor([[0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 1], [0, 0, 1]]).bool()
-    expected = [[1, 1, 1], [1, 0, 0], [0, 0, 0], [1, 0, 0], [1, 1, 0]]
-    assert alive(terminated).tolist() == expected
 
 
 def test_same_stream_same_weights_and_the_global_one_untouched() -> None:

@@ -83,6 +83,11 @@ class FiniteEnv:
         self.render_mode = render_mode
         self._step: int = self.horizon  # an episode begins with reset()
         self._state = 0
+        self._open()
+
+    def _open(self) -> None:
+        """What a subclass adds to be an environment of its library: actions and spaces."""
+        raise NotImplementedError(f"{type(self).__name__} is no environment of any library")
 
     @property
     def transitions(self) -> Array:

@@ -8,6 +8,7 @@ game, the one action is a joint one: two players have to do the right thing at t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -50,14 +51,8 @@ class Lock(TabularMDP):
         right = np.eye(n_actions)[self.combination]  # (H, 2, A)
         rewards, scale = _with_bribes(1 - right)
         _pay(right, rewards, scale)
-        super().__init__(
-            _lock_kernel(right, n_dead),
-            _with_dead(rewards, n_dead),
-            _good(n_dead),
-            reward_scale=_with_dead(scale, n_dead),
-            name="lock",
-            render_mode=render_mode,
-        )
+        arrays = _lock_arrays(right, rewards, scale, n_dead)
+        super().__init__(**arrays, name="lock", render_mode=render_mode)
 
 
 class LockGame(TabularGame):
@@ -102,14 +97,18 @@ class LockGame(TabularGame):
         for payoff in (rewards, scale):
             payoff += SURRENDER * (1 - gate)
         _pay(right, rewards, scale)
-        super().__init__(
-            _lock_kernel(right, n_dead),
-            _with_dead(rewards, n_dead),
-            _good(n_dead),
-            reward_scale=_with_dead(scale, n_dead),
-            name="lock-game",
-            render_mode=render_mode,
-        )
+        arrays = _lock_arrays(right, rewards, scale, n_dead)
+        super().__init__(**arrays, name="lock-game", render_mode=render_mode)
+
+
+def _lock_arrays(right: Array, rewards: Array, scale: Array, n_dead: int) -> dict[str, Any]:
+    """What a lock is made of, from arrays (H, 2, *A) over its good states."""
+    return {
+        "transitions": _lock_kernel(right, n_dead),
+        "rewards": _with_dead(rewards, n_dead),
+        "initial": _good(n_dead),
+        "reward_scale": _with_dead(scale, n_dead),
+    }
 
 
 def _lock_kernel(right: Array, n_dead: int) -> Kernel:

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from contrastive_ucb.arrays import IntArray
 from contrastive_ucb.envs.finite import FiniteEnv, checked_action
-from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.npz import read_npz
 from contrastive_ucb.envs.validate import factored
 
@@ -31,26 +30,7 @@ class TabularMDP(FiniteEnv, gymnasium.Env[IntArray, np.int64]):
     axes = ("H", "S", "A")
     least_reward = 0
 
-    def __init__(
-        self,
-        transitions: ArrayLike | Kernel,
-        rewards: ArrayLike,
-        initial: ArrayLike | int | None = None,
-        *,
-        reward_scale: ArrayLike | None = None,
-        rank: int | None = None,
-        name: str = "file",
-        render_mode: str | None = None,
-    ):
-        super().__init__(
-            transitions,
-            rewards,
-            initial,
-            reward_scale=reward_scale,
-            rank=rank,
-            name=name,
-            render_mode=render_mode,
-        )
+    def _open(self) -> None:
         self.n_actions: int = self.rewards.shape[2]
         self.observation_space = self._observations()
         self.action_space = spaces.Discrete(self.n_actions)

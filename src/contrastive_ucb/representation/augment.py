@@ -4,7 +4,7 @@ A shift pads a frame by `pad` pixels that repeat its border and cuts a window of
 of it. The four frames of a stack move together, otherwise their motion would be lost.
 
 The random numbers come from the caller. Shifts stay in uint8 and are copied row by row from one
-padded copy of each frame: to the encoder's input in half the time of padding and cropping floats.
+padded copy of each frame, which is cheaper than padding and cropping floats.
 """
 
 from __future__ import annotations
@@ -45,15 +45,6 @@ def random_shift(
     return np.moveaxis(out, -1, 2)
 
 
-def stacked(frames: Frames, stack: int = 4) -> Frames:
-    """The same stacks where they are, without a copy.
-
-    frames  (B, T + stack - 1, H, W); returns (B, T, stack, H, W)
-    """
-    windows = np.lib.stride_tricks.sliding_window_view(frames, stack, axis=1)
-    return np.moveaxis(windows, -1, 2)
-
-
 def intensity(frames: Tensor, noise: Tensor, spread: float = 0.05) -> Tensor:
     """Frames as floats around [0, 1], each stack brighter or darker by 1 + .05 clip(noise, -2, 2).
 
@@ -63,11 +54,6 @@ def intensity(frames: Tensor, noise: Tensor, spread: float = 0.05) -> Tensor:
     """
     factor = (1 + spread * noise.clamp(-2, 2)) / 255  # one pass for the scale and the intensity
     return frames.float().mul_(factor[..., None, None, None])
-
-
-def as_float(frames: Tensor) -> Tensor:
-    """uint8 frames as floats in [0, 1]."""
-    return frames.float().mul_(1 / 255)
 
 
 def replicate(frames: Frames, pad: int) -> Frames:

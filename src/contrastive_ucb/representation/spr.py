@@ -126,11 +126,3 @@ def spr_loss(predictions: Tensor, targets: Tensor, mask: Tensor, weights: Tensor
     seen = F.normalize(targets.detach(), dim=-1, eps=1e-3)
     errors = (foreseen - seen).square().sum(-1)  # (K, B)
     return (weights * mask.mT * errors).mean()
-
-
-def alive(terminated: Tensor) -> Tensor:
-    """Which of the steps k = 1 .. K were reached: no terminal among the k actions before.
-
-    terminated  (B, K)  whether action a_t+k-1 ended the episode; returns (B, K) of 0. and 1.
-    """
-    return (terminated.cumsum(-1) == 0).float()
