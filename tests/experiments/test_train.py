@@ -1,114 +1,40 @@
-"""Run folders of `train`: a run that was killed and repeated equals an undisturbed one."""
+"""Run folders of `train`: what a run leaves behind, and how it fails."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from experiments.training_runs import (
+    BREAKOUT,
+    OPTIMISTIC,
+    SEA,
+    STEPS,
+    TINY,
+    lines,
+    run,
+    same_results,
+    training,
+)
 
 from contrastive_ucb.agents.presets import BONUSES
 from contrastive_ucb.agents.rainbow import Rainbow
-from contrastive_ucb.data.replay_files import ReplayFiles
 from contrastive_ucb.envs.deepsea_grid import solved_at
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments import train as module
 from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.experiments.train import Training, train
+from contrastive_ucb.experiments.train import Training
 from contrastive_ucb.experiments.trained import find_run, load_trained
 from contrastive_ucb.training.allocator import keep_freed_memory
-from contrastive_ucb.training.checkpoint import (
-    CheckpointError,
-    latest_checkpoint,
-    load_checkpoint,
-    save_checkpoint,
-)
 from contrastive_ucb.training.deep import Averages
-
-STEPS = 30
-TINY = {
-    "first_update": 20,
-    "hidden": 8,
-    "mlp": (8,),
-    "atoms": 11,
-    "batch_size": 4,
-    "n_step": 3,
-    "jumps": 2,
-    "updates_per_step": 1,
-}
-WORDS = [f"{key}={','.join(map(str, np.atleast_1d(value)))}" for key, value in TINY.items()]
-SEA, BREAKOUT = "DeepSea-5", "MinAtar/Breakout-v1"
-OPTIMISTIC = {"bonus.preset": "algorithm-1", "bonus.rebuild_every": 7}
 
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
     torch.set_num_threads(1)
-
-
-def training(env: str = SEA, algo: str = "spr-ucb", steps: int = STEPS, **changes: Any) -> Training:
-    settings = {**TINY, **{key.replace("__", "."): value for key, value in changes.items()}}
-    return Training(env, algo, settings, steps)
-
-
-def run(task: Training, root: Path, every: float = 1e9, **options: Any) -> dict[str, Any]:
-    plain = {"progress": False, "eval_episodes": 3, "checkpoint_seconds": every}
-    return train(task, root, **{**plain, **options})
-
-
-def without_time(summary: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in summary.items() if key not in ("seconds", "run_dir")}
-
-
-def same_results(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Summary, metrics, scores and final state of two runs agree to the last bit."""
-    assert without_time(one) == without_time(other)
-    folders = Path(one["run_dir"]), Path(other["run_dir"])
-    for name in ("metrics.jsonl", "eval.jsonl"):
-        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
-    states = [load_checkpoint(latest_checkpoint(path / "checkpoints")) for path in folders]
-    for state in states:
-        # Files may be cut elsewhere; what matters is the memory they add up to.
-        state["replay"].pop("pieces")
-        state.pop("seconds")
-    same(*states)
-    same(*[_memory(path) for path in folders])
-
-
-def _memory(folder: Path) -> dict[str, Any]:
-    """All of the replay memory of a finished run."""
-    replay = load_trained(folder).agent.new_replay()
-    state = load_checkpoint(latest_checkpoint(folder / "checkpoints"))["replay"]
-    ReplayFiles(folder / "replay").load(replay, state)
-    return replay.state_dict()
-
-
-def same(one: Any, other: Any) -> None:
-    assert type(one) is type(other)
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key in one:
-            same(one[key], other[key])
-    elif isinstance(one, (list, tuple)):
-        assert len(one) == len(other)
-        for left, right in zip(one, other, strict=True):
-            same(left, right)
-    elif isinstance(one, (np.ndarray, torch.Tensor)):
-        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
-    else:
-        assert one == other
-
-
-def lines(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    path = Path(summary["run_dir"], "metrics.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_summary_and_metrics_have_what_is_promised(tmp_path: Path) -> None:
@@ -169,164 +95,6 @@ def test_other_settings_go_to_another_folder_and_other_spellings_do_not(tmp_path
     spelt = training("deepsea-5", bonus__preset="paper")
     assert spelt.spec() == training().spec()
     assert training(BREAKOUT).spec().task == "MinAtar-Breakout-v1"
-
-
-class Stop(Exception):
-    pass
-
-
-TASKS = {
-    "sea": training(**OPTIMISTIC),
-    "breakout": training(BREAKOUT),
-    "published, with a target network": training(bonus__preset="reference", target_every=4),
-}
-
-
-@pytest.fixture(scope="module")
-def wholes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Undisturbed runs of all tasks."""
-    torch.set_num_threads(1)
-    return {name: run(task, tmp_path_factory.mktemp("whole")) for name, task in TASKS.items()}
-
-
-@pytest.mark.parametrize("stop_at", [1, 24, STEPS - 1])
-@pytest.mark.parametrize("name", TASKS)
-def test_stopped_run_equals_an_undisturbed_one(
-    name: str,
-    stop_at: int,
-    wholes: dict[str, dict[str, Any]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    task, whole = TASKS[name], wholes[name]
-    real = module.progress_values
-
-    def stopping(event: Any) -> dict[str, float]:
-        if event.step == stop_at:
-            raise Stop
-        return real(event)
-
-    monkeypatch.setattr(module, "progress_values", stopping)
-    with pytest.raises(Stop):
-        run(task, tmp_path / "cut", every=0.0, progress=True)
-    monkeypatch.setattr(module, "progress_values", real)
-    said: list[str] = []
-    same_results(whole, run(task, tmp_path / "cut", every=0.0, say=said.append))
-    assert stop_at == 1 or said[0] == f"the run goes on from step {stop_at - 1}"
-
-
-def test_stopped_between_replay_and_checkpoint_equals_an_undisturbed_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = run(training(), tmp_path / "whole")
-    real = module.save_checkpoint
-
-    def saving(folder: Path, step: int, state: dict) -> Path:
-        if step == 23:
-            raise Stop
-        return real(folder, step, state)
-
-    monkeypatch.setattr(module, "save_checkpoint", saving)
-    with pytest.raises(Stop):
-        run(training(), tmp_path / "cut", every=0.0)
-    monkeypatch.setattr(module, "save_checkpoint", real)
-    same_results(whole, run(training(), tmp_path / "cut"))
-
-
-def test_ctrl_c_saves_the_step_it_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def pressing(event: Any) -> dict[str, float]:
-        if event.step == 7:
-            os.kill(os.getpid(), signal.SIGINT)
-        return {}
-
-    monkeypatch.setattr(module, "progress_values", pressing)
-    with pytest.raises(KeyboardInterrupt):
-        run(training(), tmp_path, progress=True)
-    folder = training().spec().folder(tmp_path)
-    assert latest_checkpoint(folder / "checkpoints").name == "step_7"
-
-
-def test_kill_9_and_repeat_equals_an_undisturbed_run(tmp_path: Path) -> None:
-    task = training(BREAKOUT, steps=80)
-    command = [sys.executable, "-m", "contrastive_ucb.cli", "train", BREAKOUT, "--steps", "80"]
-    command += ["--set", *WORDS, "--checkpoint-seconds", "0", "--out", str(tmp_path / "cut")]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    folder = task.spec().folder(tmp_path / "cut") / "checkpoints"
-    whole = run(task, tmp_path / "whole")
-    patience = time.monotonic() + 60
-    while not (newest := latest_checkpoint(folder)) or int(newest.name[5:]) < 24:
-        assert time.monotonic() < patience
-        assert process.poll() is None
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL, "finished before it was killed; make the run longer"
-    same_results(whole, run(task, tmp_path / "cut"))
-
-
-def test_killed_before_done_is_finished_from_its_last_checkpoint(tmp_path: Path) -> None:
-    first = run(training(), tmp_path)
-    (Path(first["run_dir"]) / "DONE").unlink()
-    again = run(training(), tmp_path)
-    assert again == first
-
-
-def test_two_checkpoints_are_kept_and_no_file_that_none_of_them_needs(tmp_path: Path) -> None:
-    summary = run(training(steps=9), tmp_path, every=0.0)
-    folder = Path(summary["run_dir"])
-    kept = sorted((folder / "checkpoints").iterdir())
-    assert [path.name for path in kept] == ["step_8", "step_9"]
-    needed = {piece["name"] for path in kept for piece in load_checkpoint(path)["replay"]["pieces"]}
-    assert {path.name for path in (folder / "replay").iterdir()} == needed
-
-
-def test_resuming_keeps_what_the_older_checkpoint_rests_on(tmp_path: Path) -> None:
-    first = run(training(), tmp_path, every=0.0)
-    folder = Path(first["run_dir"])
-    (folder / "DONE").unlink()
-    run(training(), tmp_path)
-    shutil.rmtree(folder / "checkpoints" / f"step_{STEPS}")
-    (folder / "DONE").unlink()
-    assert without_time(run(training(), tmp_path)) == without_time(first)
-
-
-def test_torn_checkpoint_is_an_error_and_the_one_before_is_there(tmp_path: Path) -> None:
-    first = run(training(), tmp_path, every=0.0)
-    folder = Path(first["run_dir"])
-    (folder / "DONE").unlink()
-    newest = latest_checkpoint(folder / "checkpoints")
-    arrays = newest / "arrays.safetensors"
-    arrays.write_bytes(arrays.read_bytes()[:-5])
-    with pytest.raises(CheckpointError, match=f"step_{STEPS - 1}"):
-        run(training(), tmp_path)
-    with pytest.raises(CheckpointError, match="checksum"):
-        load_trained(folder)
-    shutil.rmtree(newest)
-    assert without_time(run(training(), tmp_path)) == without_time(first)
-
-
-def test_torn_replay_is_an_error(tmp_path: Path) -> None:
-    folder = Path(run(training(), tmp_path)["run_dir"])
-    (folder / "DONE").unlink()
-    [file] = (folder / "replay").iterdir()
-    file.write_bytes(file.read_bytes()[:-5])
-    with pytest.raises(CheckpointError, match="checksum"):
-        run(training(), tmp_path)
-
-
-def test_foreign_checkpoint_is_an_error_of_one_line(tmp_path: Path) -> None:
-    folder = Path(run(training(), tmp_path)["run_dir"])
-    (folder / "DONE").unlink()
-    other = run(training(hidden=16), tmp_path)
-    mine = latest_checkpoint(folder / "checkpoints")
-    shutil.rmtree(mine)
-    shutil.copytree(latest_checkpoint(Path(other["run_dir"], "checkpoints")), mine)
-    for reader in (lambda: run(training(), tmp_path), lambda: load_trained(folder)):
-        with pytest.raises(CheckpointError, match="does not fit this run") as caught:
-            reader()
-        assert "\n" not in str(caught.value)
-    save_checkpoint(folder / "checkpoints", STEPS + 1, {"session": {}})
-    with pytest.raises(CheckpointError, match="'trainer'"):
-        run(training(), tmp_path)
 
 
 def test_nan_stops_and_leaves_the_last_good_checkpoint(

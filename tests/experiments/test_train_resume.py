@@ -1,0 +1,195 @@
+"""A training run that was stopped, killed or damaged, and repeated, equals an undisturbed one."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from experiments.training_runs import (
+    BREAKOUT,
+    OPTIMISTIC,
+    STEPS,
+    WORDS,
+    run,
+    same_results,
+    training,
+    without_time,
+)
+
+from contrastive_ucb.experiments import train as module
+from contrastive_ucb.experiments.trained import load_trained
+from contrastive_ucb.training.checkpoint import (
+    CheckpointError,
+    latest_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+class Stop(Exception):
+    pass
+
+
+TASKS = {
+    "sea": training(**OPTIMISTIC),
+    "breakout": training(BREAKOUT),
+    "published, with a target network": training(bonus__preset="reference", target_every=4),
+}
+
+
+@pytest.fixture(scope="module")
+def wholes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Undisturbed runs of all tasks."""
+    torch.set_num_threads(1)
+    return {name: run(task, tmp_path_factory.mktemp("whole")) for name, task in TASKS.items()}
+
+
+@pytest.mark.parametrize("stop_at", [1, 24, STEPS - 1])
+@pytest.mark.parametrize("name", TASKS)
+def test_stopped_run_equals_an_undisturbed_one(
+    name: str,
+    stop_at: int,
+    wholes: dict[str, dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task, whole = TASKS[name], wholes[name]
+    real = module.progress_values
+
+    def stopping(event: Any) -> dict[str, float]:
+        if event.step == stop_at:
+            raise Stop
+        return real(event)
+
+    monkeypatch.setattr(module, "progress_values", stopping)
+    with pytest.raises(Stop):
+        run(task, tmp_path / "cut", every=0.0, progress=True)
+    monkeypatch.setattr(module, "progress_values", real)
+    said: list[str] = []
+    same_results(whole, run(task, tmp_path / "cut", every=0.0, say=said.append))
+    assert stop_at == 1 or said[0] == f"the run goes on from step {stop_at - 1}"
+
+
+def test_stopped_between_replay_and_checkpoint_equals_an_undisturbed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(training(), tmp_path / "whole")
+    real = module.save_checkpoint
+
+    def saving(folder: Path, step: int, state: dict) -> Path:
+        if step == 23:
+            raise Stop
+        return real(folder, step, state)
+
+    monkeypatch.setattr(module, "save_checkpoint", saving)
+    with pytest.raises(Stop):
+        run(training(), tmp_path / "cut", every=0.0)
+    monkeypatch.setattr(module, "save_checkpoint", real)
+    same_results(whole, run(training(), tmp_path / "cut"))
+
+
+def test_ctrl_c_saves_the_step_it_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressing(event: Any) -> dict[str, float]:
+        if event.step == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+        return {}
+
+    monkeypatch.setattr(module, "progress_values", pressing)
+    with pytest.raises(KeyboardInterrupt):
+        run(training(), tmp_path, progress=True)
+    folder = training().spec().folder(tmp_path)
+    assert latest_checkpoint(folder / "checkpoints").name == "step_7"
+
+
+def test_kill_9_and_repeat_equals_an_undisturbed_run(tmp_path: Path) -> None:
+    task = training(BREAKOUT, steps=80)
+    command = [sys.executable, "-m", "contrastive_ucb.cli", "train", BREAKOUT, "--steps", "80"]
+    command += ["--set", *WORDS, "--checkpoint-seconds", "0", "--out", str(tmp_path / "cut")]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    folder = task.spec().folder(tmp_path / "cut") / "checkpoints"
+    whole = run(task, tmp_path / "whole")
+    patience = time.monotonic() + 60
+    while not (newest := latest_checkpoint(folder)) or int(newest.name[5:]) < 24:
+        assert time.monotonic() < patience
+        assert process.poll() is None
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, "finished before it was killed; make the run longer"
+    same_results(whole, run(task, tmp_path / "cut"))
+
+
+def test_killed_before_done_is_finished_from_its_last_checkpoint(tmp_path: Path) -> None:
+    first = run(training(), tmp_path)
+    (Path(first["run_dir"]) / "DONE").unlink()
+    again = run(training(), tmp_path)
+    assert again == first
+
+
+def test_two_checkpoints_are_kept_and_no_file_that_none_of_them_needs(tmp_path: Path) -> None:
+    summary = run(training(steps=9), tmp_path, every=0.0)
+    folder = Path(summary["run_dir"])
+    kept = sorted((folder / "checkpoints").iterdir())
+    assert [path.name for path in kept] == ["step_8", "step_9"]
+    needed = {piece["name"] for path in kept for piece in load_checkpoint(path)["replay"]["pieces"]}
+    assert {path.name for path in (folder / "replay").iterdir()} == needed
+
+
+def test_resuming_keeps_what_the_older_checkpoint_rests_on(tmp_path: Path) -> None:
+    first = run(training(), tmp_path, every=0.0)
+    folder = Path(first["run_dir"])
+    (folder / "DONE").unlink()
+    run(training(), tmp_path)
+    shutil.rmtree(folder / "checkpoints" / f"step_{STEPS}")
+    (folder / "DONE").unlink()
+    assert without_time(run(training(), tmp_path)) == without_time(first)
+
+
+def test_torn_checkpoint_is_an_error_and_the_one_before_is_there(tmp_path: Path) -> None:
+    first = run(training(), tmp_path, every=0.0)
+    folder = Path(first["run_dir"])
+    (folder / "DONE").unlink()
+    newest = latest_checkpoint(folder / "checkpoints")
+    arrays = newest / "arrays.safetensors"
+    arrays.write_bytes(arrays.read_bytes()[:-5])
+    with pytest.raises(CheckpointError, match=f"step_{STEPS - 1}"):
+        run(training(), tmp_path)
+    with pytest.raises(CheckpointError, match="checksum"):
+        load_trained(folder)
+    shutil.rmtree(newest)
+    assert without_time(run(training(), tmp_path)) == without_time(first)
+
+
+def test_torn_replay_is_an_error(tmp_path: Path) -> None:
+    folder = Path(run(training(), tmp_path)["run_dir"])
+    (folder / "DONE").unlink()
+    [file] = (folder / "replay").iterdir()
+    file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(CheckpointError, match="checksum"):
+        run(training(), tmp_path)
+
+
+def test_foreign_checkpoint_is_an_error_of_one_line(tmp_path: Path) -> None:
+    folder = Path(run(training(), tmp_path)["run_dir"])
+    (folder / "DONE").unlink()
+    other = run(training(hidden=16), tmp_path)
+    mine = latest_checkpoint(folder / "checkpoints")
+    shutil.rmtree(mine)
+    shutil.copytree(latest_checkpoint(Path(other["run_dir"], "checkpoints")), mine)
+    for reader in (lambda: run(training(), tmp_path), lambda: load_trained(folder)):
+        with pytest.raises(CheckpointError, match="does not fit this run") as caught:
+            reader()
+        assert "\n" not in str(caught.value)
+    save_checkpoint(folder / "checkpoints", STEPS + 1, {"session": {}})
+    with pytest.raises(CheckpointError, match="'trainer'"):
+        run(training(), tmp_path)
