@@ -92,9 +92,12 @@ def measure(command: str) -> dict[str, object]:
     summary = json.loads(printed.stdout.splitlines()[-1])
     for part in (summary, *summary.get("runs", [])):
         part.pop("run_dir", None)
-    versions = {name: version(name) for name in ("contrastive-ucb", "numpy", "scipy", "torch")}
-    versions["python"] = platform.python_version()
-    return {"command": f"cucb {command} --json", "summary": summary, "versions": versions}
+    return {"command": f"cucb {command} --json", "summary": summary, "versions": versions()}
+
+
+def versions() -> dict[str, str]:
+    found = {name: version(name) for name in ("contrastive-ucb", "numpy", "scipy", "torch")}
+    return {**found, "python": platform.python_version()}
 
 
 if __name__ == "__main__":
