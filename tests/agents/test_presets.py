@@ -51,7 +51,7 @@ def test_everything_goes_with_everything(algo: str, bonus: str, shape: tuple[int
 
 def test_families_are_differences_and_settings_win() -> None:
     small = configure("spr-ucb", {}, VECTOR)
-    assert (small.hidden, small.n_step) == (FAMILIES["mlp"]["hidden"], FAMILIES["mlp"]["n_step"])
+    assert (small.hidden, small.mlp, small.n_step) == (64, (64,), FAMILIES["mlp"]["n_step"])
     assert small.bonus.room == FAMILIES["mlp"]["bonus.room"]
     own = configure("spr-ucb", {"n_step": 7, "bonus.room": 1.0}, VECTOR)
     assert (own.n_step, own.bonus.room, own.hidden) == (7, 1.0, small.hidden)
@@ -102,3 +102,15 @@ def test_unknown_names_come_with_a_suggestion(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         configure(algo, settings)
+
+
+@pytest.mark.parametrize(("cells", "width"), [(4, 64), (196, 98), (400, 200), (10_000, 512)])
+def test_networks_for_vectors_grow_with_them(cells: int, width: int) -> None:
+    config = configure("spr-ucb", {}, (cells,))
+    assert (config.hidden, config.mlp) == (width, (width,))
+    assert configure("spr-ucb", {"hidden": 7}, (cells,)).hidden == 7
+
+
+def test_a_grid_of_minatar_has_128_hidden_units_in_all() -> None:
+    config = configure("spr", {}, MINATAR)
+    assert config.hidden * config.streams == 128

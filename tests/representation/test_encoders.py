@@ -1,4 +1,4 @@
-"""Shapes, plain twins of the encoders, the rescaling of latents, and where weights come from."""
+"""Shapes, plain twins of the encoders, and where weights come from."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,7 @@ from contrastive_ucb.representation.encoders import (
     Encoder,
     choose_encoder,
     conv,
-    flatten,
     linear,
-    rescale,
 )
 
 
@@ -85,45 +83,6 @@ def test_mlp_is_relu_of_linear_layers() -> None:
     low, high = expected.min(1, keepdims=True), expected.max(1, keepdims=True)
     expected = (expected - low) / np.where(high > low, high - low, 1)
     np.testing.assert_allclose(encoder(x).detach(), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("shape", [(5, 3, 4, 2), (5, 24)])
-@pytest.mark.parametrize("channels_last", [False, True])
-def test_rescale_sample_by_sample(shape: tuple[int, ...], channels_last: bool) -> None:
-    x = normal(*shape)
-    if channels_last and len(shape) == 4:
-        x = x.contiguous(memory_format=torch.channels_last)
-    got = rescale(x)
-    for row, out in zip(x.numpy(), got.numpy(), strict=True):
-        np.testing.assert_allclose(out, (row - row.min()) / (row.max() - row.min()), atol=1e-6)
-    assert got.stride() == x.stride()
-    assert got.flatten(1).amin(1).tolist() == [0] * 5
-    assert got.flatten(1).amax(1).tolist() == [1] * 5
-
-
-def test_rescaling_a_constant_gives_zeros_and_a_finite_gradient() -> None:
-    x = torch.stack([torch.full((3, 2, 2), 0.7), torch.zeros(3, 2, 2)]).requires_grad_()
-    out = rescale(x)
-    assert out.abs().max() == 0
-    out.sum().backward()
-    assert x.grad is not None
-    assert torch.isfinite(x.grad).all()
-
-
-def test_gradient_of_rescale() -> None:
-    x = normal(3, 2, 3, 2).double().requires_grad_()
-    assert torch.autograd.gradcheck(rescale, (x,))
-
-
-def test_flatten_is_a_view_of_images_with_channels_last() -> None:
-    image = normal(2, 3, 4, 5)
-    last = image.contiguous(memory_format=torch.channels_last)
-    assert flatten(last).data_ptr() == last.data_ptr()
-    assert torch.equal(flatten(last), flatten(image))
-    np.testing.assert_array_equal(
-        flatten(image), image.numpy().transpose(0, 2, 3, 1).reshape(2, -1)
-    )
-    assert torch.equal(flatten(normal(2, 6)), normal(2, 6))
 
 
 def test_weights_depend_on_the_stream_only() -> None:

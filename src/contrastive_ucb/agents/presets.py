@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from math import prod
 from typing import Any
 
 from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
@@ -74,7 +75,8 @@ BONUSES: dict[str, BonusPreset] = {
 FAMILIES: dict[str, dict[str, Any]] = {
     "atari": {},
     "minatar": {
-        "hidden": 128,  # as MinAtar's own DQN
+        "hidden": 128,  # in all, as MinAtar's own DQN
+        "streams": 1,
         "learning_rate": 2.5e-4,  # as MinAtar's own, whose network is as small
         "n_step": 5,  # one step is a whole move, in Atari a quarter or less of one
         "updates_per_step": 1,  # runs are longer than Atari's 100,000 steps
@@ -82,9 +84,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "target_every": 1,
         "bonus.room": 5.0,  # see below; games are worth 5 to 20
     },
-    "mlp": {  # DeepSea, CartPole and other vectors: minutes of training, not days
-        "hidden": 64,
-        "mlp": (64,),  # one layer tells the cells of a one-hot grid apart
+    "mlp": {  # DeepSea, CartPole and other vectors: minutes of training, not days. See `family`
         "learning_rate": 1e-3,  # a network a hundred times smaller
         "adam_eps": 1e-8,  # gradients of rare one-hot inputs are far below SPR's 1.5e-4
         "n_step": 1,  # old actions behind a new one would hide what it can lead to
@@ -108,7 +108,7 @@ def configure(
     if algo not in DEEP_PRESETS:
         raise ValueError(f"no agent is called {algo!r}; {_hint(algo, DEEP_PRESETS)}")
     config = DEEP_PRESETS[algo]
-    layers = dict(FAMILIES["atari" if frame_shape is None else choose_encoder(frame_shape)])
+    layers = family(frame_shape) if frame_shape else dict(FAMILIES["atari"])
     if (name := settings.get("bonus.preset")) is not None:
         if name not in BONUSES:
             raise ValueError(f"no bonus is called {name!r}; {_hint(str(name), BONUSES)}")
@@ -116,6 +116,20 @@ def configure(
         layers |= BONUSES[name].learner
     layers |= {key: value for key, value in settings.items() if key != "bonus.preset"}
     return _with(config, layers)
+
+
+def family(frame_shape: tuple[int, ...]) -> dict[str, Any]:
+    """What differs from Atari's settings for frames of this shape.
+
+    Networks for vectors are sized by them. One layer tells the cells of a one-hot grid apart, and
+    two streams of half as many units as there are cells give each cell room for a feature of its
+    own: with fewer, the bonus of a cell sinks with visits to others.
+    """
+    name = choose_encoder(frame_shape)
+    if name != "mlp":
+        return dict(FAMILIES[name])
+    width = min(max(64, prod(frame_shape) // 2), 512)
+    return {**FAMILIES[name], "hidden": width, "mlp": (width,)}
 
 
 def _with(config: RainbowConfig, settings: Mapping[str, Any]) -> RainbowConfig:

@@ -22,6 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from contrastive_ucb.representation.rescale import rescale
+
 CONVOLUTIONS = {  # (channels, kernel, stride) of each layer, no padding
     "atari": ((32, 8, 4), (64, 4, 2), (64, 3, 1)),
     "data-efficient": ((32, 5, 5), (64, 5, 5)),
@@ -75,26 +77,6 @@ class Encoder(nn.Module):
         for layer in self.layers:
             latent = layer(latent).relu_()
         return rescale(latent) if self.rescaled else latent
-
-
-def rescale(latent: Tensor) -> Tensor:
-    """(x - min x) / (max x - min x), sample by sample; a constant sample becomes zeros.
-
-    latent  (B, ...); returns (B, ...) in [0, 1]
-    """
-    # min and max pass their gradient to one entry each, which is faster than amin and amax.
-    low = flatten(latent).min(1).values
-    width = flatten(latent).max(1).values - low
-    shape = (-1, *(1 for _ in latent.shape[1:]))
-    return (latent - low.view(shape)) / (width + (width == 0)).view(shape)
-
-
-def flatten(latent: Tensor) -> Tensor:
-    """Latents as rows, pixel by pixel: the order in which images lie in memory, so no copy.
-
-    latent  (B, C, H, W) or (B, C); returns (B, H W C) or (B, C)
-    """
-    return latent.movedim(1, -1).flatten(1)
 
 
 def choose_encoder(shape: Sequence[int]) -> str:

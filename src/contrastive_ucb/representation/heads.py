@@ -16,7 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive_ucb.representation.encoders import fill, flatten
+from contrastive_ucb.representation.encoders import fill
+from contrastive_ucb.representation.rescale import flatten
 
 
 class NoisyLinear(nn.Module):
@@ -64,8 +65,10 @@ class NoisyLinear(nn.Module):
     def sample_noise(self, rng: np.random.Generator) -> None:
         """New noise. The old tensors stay as they are for a backward pass that still needs them."""
         if self.is_noisy:
-            self.noise_in = factor_noise(rng, self.noise_in)
-            self.noise_out = factor_noise(rng, self.noise_out)
+            inputs = self.noise_in.numel()
+            noise = factor_noise(rng, inputs + len(self.noise_out), self.weight.device)
+            self.noise_in = noise[:inputs].view_as(self.noise_in)
+            self.noise_out = noise[inputs:]
 
 
 class DuelingHead(nn.Module):
@@ -145,7 +148,7 @@ def scale_gradient(x: Tensor, scale: float) -> Tensor:
     return torch.lerp(x.detach(), x, scale)
 
 
-def factor_noise(rng: np.random.Generator, like: Tensor) -> Tensor:
-    """sign(x) sqrt|x| of standard normal x, in the shape and on the device of `like`."""
-    x = torch.from_numpy(rng.standard_normal(tuple(like.shape), dtype=np.float32)).to(like.device)
-    return x.sign() * x.abs().sqrt()
+def factor_noise(rng: np.random.Generator, size: int, device: torch.device) -> Tensor:
+    """sign(x) sqrt|x| of standard normal x   (size,)"""
+    x = rng.standard_normal(size, dtype=np.float32)
+    return torch.from_numpy(np.copysign(np.sqrt(np.abs(x)), x)).to(device)

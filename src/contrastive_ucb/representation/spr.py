@@ -20,8 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive_ucb.representation.encoders import conv, linear, rescale
+from contrastive_ucb.representation.encoders import conv, linear
 from contrastive_ucb.representation.heads import DuelingHead
+from contrastive_ucb.representation.unroll import Weights, unroll
 
 
 class TransitionModel(nn.Module):
@@ -64,16 +65,17 @@ class TransitionModel(nn.Module):
         latent   (B, *latent_shape)
         actions  (B, K)  a_t .. a_t+K-1; returns (K, B, *latent_shape)
         """
-        weight = self.first.weight[:, : self.channels].contiguous()
-        steps = []
-        for shift in self.action_shifts(actions, latent.shape[2:]):
-            if latent.dim() == 4:
-                first = F.conv2d(latent, weight, self.first.bias, padding=1) + shift
-            else:
-                first = F.linear(latent, weight, self.first.bias) + shift
-            latent = rescale(self.second(self.norm(first.relu_())).relu_())
-            steps.append(latent.movedim(1, -1))  # as it lies in memory, there and back
-        return torch.stack(steps).movedim(-1, 2)
+        assert self.first.bias is not None
+        assert self.second.bias is not None
+        weights = Weights(
+            self.first.weight[:, : self.channels].contiguous(),
+            self.first.bias,
+            self.norm.weight,
+            self.norm.bias,
+            self.second.weight,
+            self.second.bias,
+        )
+        return unroll(latent, self.action_shifts(actions, latent.shape[2:]), weights, self.norm.eps)
 
     def action_shifts(self, actions: Tensor, size: Sequence[int]) -> Tensor:
         """What the planes of the actions add to the output of the first layer.
@@ -89,7 +91,9 @@ class TransitionModel(nn.Module):
             inside = F.unfold(kernels.new_ones(1, 1, *size), 3, padding=1)[0].mT
             kernels = inside @ kernels.flatten(1, 2)  # (A, pixels, width)
         identity = torch.eye(self.n_actions, dtype=kernels.dtype, device=kernels.device)
-        chosen = identity[actions.mT] @ kernels.flatten(1)  # one-hot, also under torch.func.vmap
+        chosen = identity[actions.mT] @ kernels.flatten(
+            1
+        )  # quicker to go back through than an index
         return chosen.view(*chosen.shape[:2], *size, -1).movedim(-1, 2)
 
 
