@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.bonus.elliptical import (
     bonus,
     cholesky,
+    cholesky_update,
     covariance,
     elliptical_width,
     log_det,
@@ -85,6 +88,59 @@ def test_cholesky_names_a_matrix_that_is_not_positive_definite() -> None:
         ArithmeticError, match=r"not positive definite \(pivot 2\); raise the ridge"
     ):
         cholesky(sigma)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    dim=st.sampled_from([1, 2, 5, 17, 40]),
+    n_rows=st.integers(1, 45),
+    ridge=st.sampled_from([0.01, 1.0]),
+    spread=st.sampled_from([0.01, 1.0]),
+)
+def test_moving_the_factor_equals_a_fresh_one(
+    seed: int, dim: int, n_rows: int, ridge: float, spread: float
+) -> None:
+    """One by one or all at once, also where the rows are nearly parallel."""
+    rng = np.random.default_rng(seed)
+    rows = torch.from_numpy(rng.normal(size=dim) + spread * rng.normal(size=(n_rows, dim)))
+    start = np.sqrt(ridge) * torch.eye(dim, dtype=torch.float64)
+    expected = cholesky(ridge * torch.eye(dim, dtype=torch.float64) + rows.mT @ rows)
+    one_by_one = start
+    for row in rows:
+        one_by_one = cholesky_update(one_by_one, row[None])
+    asked = torch.from_numpy(rng.normal(size=(10, dim)))
+    for found in (one_by_one, cholesky_update(start, rows)):
+        torch.testing.assert_close(found, found.tril(), rtol=0, atol=0)
+        assert (found.diagonal() > 0).all()
+        torch.testing.assert_close(
+            elliptical_width(asked, found), elliptical_width(asked, expected), rtol=1e-9, atol=0
+        )
+        torch.testing.assert_close(log_det(found), log_det(expected), rtol=1e-9, atol=1e-9)
+
+
+def test_moving_the_factor_leaves_its_arguments_alone() -> None:
+    chol, rows = torch.eye(D, dtype=torch.float64), features()[0, 0]
+    cholesky_update(chol, rows)
+    assert torch.equal(chol, torch.eye(D, dtype=torch.float64))
+    assert torch.equal(rows, features()[0, 0])
+
+
+def test_a_moved_factor_keeps_the_digits_that_the_sum_loses() -> None:
+    """A direction seen once beside one seen with the weight 1e16: the sum forgets its ridge."""
+    heavy = torch.tensor([[1e8, 1e8]], dtype=torch.float64)
+    chol = cholesky_update(torch.eye(2, dtype=torch.float64), heavy)
+    across = torch.tensor([[1.0, -1.0]], dtype=torch.float64)
+    assert float(elliptical_width(across, chol)) == pytest.approx(np.sqrt(2), rel=1e-7)
+    with pytest.raises(ArithmeticError, match="not positive definite"):
+        cholesky(torch.eye(2, dtype=torch.float64) + heavy.mT @ heavy)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1.7e308])
+def test_moving_the_factor_names_a_missing_number(value: float) -> None:
+    rows = torch.full((2, D), value, dtype=torch.float64)
+    with pytest.raises(ArithmeticError, match="NaN or infinite"):
+        cholesky_update(torch.eye(D, dtype=torch.float64), rows)
 
 
 def test_printed_covariance_with_the_theorems_constants_never_leaves_the_cap() -> None:

@@ -6,13 +6,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.bonus.online import EllipticalBonus
+from contrastive_ucb.bonus import online
+from contrastive_ucb.bonus.elliptical import cholesky, elliptical_width
+from contrastive_ucb.bonus.online import LONG, EllipticalBonus
 
 D = 4
 
 
-def some(n: int, seed: int = 0) -> torch.Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=(n, D)).astype(np.float32))
+def some(n: int, seed: int = 0, dim: int = D) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(n, dim)).astype(np.float32))
 
 
 def slow(seen: torch.Tensor, asked: torch.Tensor, scale: float, ridge: float) -> np.ndarray:
@@ -82,6 +84,75 @@ def test_seeing_more_never_raises_a_bonus_and_log_det_grows(seed: int, n: int) -
     bonus.observe(some(n, seed))
     assert (bonus(asked) <= before + 1e-6).all()
     assert bonus.log_det > volume
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    dim=st.sampled_from([D, LONG]),
+    sizes=st.lists(st.sampled_from([1, 2, 7, LONG + 1]), min_size=1, max_size=6),
+    weight=st.sampled_from([1.0, 3.0]),
+)
+def test_the_factor_is_that_of_the_sum(
+    seed: int, dim: int, sizes: list[int], weight: float
+) -> None:
+    bonus = EllipticalBonus(dim, ridge=0.01, blocks=2)
+    rng = np.random.default_rng(seed)
+    for turn, size in enumerate(sizes):
+        block = torch.from_numpy(rng.integers(2, size=size))
+        bonus.observe(some(size, seed + turn, dim), block, weight)
+    asked = some(5, seed - 1 if seed else 1, dim).double().expand(2, -1, -1)
+    fresh = cholesky(bonus.sigma)
+    torch.testing.assert_close(
+        elliptical_width(asked, bonus.chol), elliptical_width(asked, fresh), rtol=1e-9, atol=0
+    )
+    volume = np.linalg.slogdet(bonus.sigma.numpy())[1].sum() - 2 * dim * np.log(0.01)
+    assert bonus.log_det == pytest.approx(volume, rel=1e-9)
+
+
+def test_a_visit_changes_the_factor_of_its_own_block_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    for name in ("cholesky", "cholesky_update"):
+        inner = getattr(online, name)
+        monkeypatch.setattr(
+            online, name, lambda *given, n=name, f=inner: (made.append(n), f(*given))[1]
+        )
+    bonus = EllipticalBonus(LONG, blocks=3)
+    before = bonus.chol.clone()
+    bonus.observe(some(2, dim=LONG), torch.tensor([1, 1]))
+    assert made == ["cholesky_update"]
+    assert torch.equal(bonus.chol[[0, 2]], before[[0, 2]])
+    assert not torch.equal(bonus.chol[1], before[1])
+    bonus.observe(some(LONG, dim=LONG), torch.full((LONG,), 2))
+    bonus.of_all(some(2, dim=LONG))
+    assert made == ["cholesky_update", "cholesky"]
+    EllipticalBonus(D).observe(some(1))
+    assert made == ["cholesky_update", "cholesky", "cholesky"]
+
+
+def test_nothing_may_be_seen() -> None:
+    for dim in (D, LONG):
+        bonus = EllipticalBonus(dim)
+        bonus.observe(some(0, dim=dim))
+        assert bonus.log_det == pytest.approx(0)
+        assert bonus(some(0, dim=dim)).shape == (0,)
+
+
+def test_a_moved_factor_goes_on_bit_for_bit_after_loading() -> None:
+    """Its last bits come from its history, so a factor made anew from the sum will not do."""
+    undisturbed, saved, loaded = (EllipticalBonus(LONG, ridge=0.01, blocks=2) for _ in range(3))
+    for turn in range(40):
+        for one in (undisturbed, saved):
+            one.observe(some(1, turn, LONG), torch.tensor([turn % 2]))
+    loaded.load_state_dict(saved.state_dict())
+    assert not torch.equal(loaded.chol, cholesky(loaded.sigma))
+    for turn in range(5):
+        for one in (undisturbed, saved, loaded):
+            one.observe(some(1, turn, LONG), torch.tensor([turn % 2]))
+    asked = some(9, 99, LONG).double()
+    assert torch.equal(undisturbed.of_all(asked), loaded.of_all(asked))
+    assert torch.equal(undisturbed.of_all(asked), saved.of_all(asked))
+    assert undisturbed.log_det == saved.log_det == loaded.log_det
 
 
 def test_state_goes_round_bit_for_bit() -> None:
