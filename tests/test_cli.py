@@ -243,8 +243,10 @@ def test_bad_arrays_are_one_line_and_exit_code_2(
         (["solve", "lock", "--out", "/proc/nowhere", "--rounds", "2"], "--out"),
         (["solve", "--json"], "name an environment"),
         (["slove"], "did you mean 'solve'"),
-        (["bench", "deep"], "there are theory, games"),
+        (["bench", "depe"], "there are theory, games, deep"),
         (["demo", "--seeds", "0"], "seeds must be at least 1"),
+        (["demo", "--sea-seeds", "0"], "sea_seeds must be at least 1"),
+        (["demo", "--sea-steps", "99"], "sea_steps must be at least 100"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(
@@ -290,12 +292,19 @@ def test_help_explains_without_torch(
 def test_demo_makes_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--rounds", "20", "--lock-rounds", "10", "--seeds", "2"]
     sizes += ["--game-rounds", "5", "--lock-game-rounds", "5"]
+    sizes += ["--sea-steps", "104", "--sea-seeds", "2"]
     assert main(["demo", *sizes, "--json", "--out", str(tmp_path)]) == 0
-    page = Path(last_json(capsys)["page"])
+    printed = last_json(capsys)
+    page = Path(printed["page"])
     assert page.is_relative_to(tmp_path.resolve())
     text = page.read_text()
     assert text.count("<svg") >= 3
     assert "cucb solve lock --algo contrastive-ucb" in text
+    sea = "cucb train DeepSea-8 --algo spr-ucb --set bonus.preset=algorithm-1 --steps 104 --seed 0"
+    assert f"{sea} --seeds 2" in text
+    dived = printed["results"][-2:]
+    assert [(one["algo"], one["seeds"]) for one in dived] == [("spr-ucb", [0, 1]), ("spr", [0, 1])]
+    assert all(0 <= one["evaluation"]["mean"] <= 1 for one in dived)
 
 
 def test_bench_prints_each_ratio_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:

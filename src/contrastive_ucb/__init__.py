@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
     from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
     from contrastive_ucb.bonus.online import EllipticalBonus
+    from contrastive_ucb.bonus.wrapper import BonusWrapper
     from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
     from contrastive_ucb.evaluation.games import exploitability, game_value, nash, nash_value
+    from contrastive_ucb.experiments.deep_agent import SPRUCB, DeepAgent, evaluate
     from contrastive_ucb.planning.matrix_game import solve_cce, solve_nash
     from contrastive_ucb.training.learn import Result
     from contrastive_ucb.training.save import load_agent as load
@@ -32,9 +34,12 @@ __version__ = "0.1.0"
 __all__ = [
     "GAME_PRESETS",
     "PRESETS",
+    "SPRUCB",
     "AgentConfig",
+    "BonusWrapper",
     "ContrastiveUCB",
     "ContrastiveULCB",
+    "DeepAgent",
     "DeepSea",
     "EllipticalBonus",
     "GameConfig",
@@ -46,6 +51,7 @@ __all__ = [
     "RiverSwim",
     "TabularGame",
     "TabularMDP",
+    "evaluate",
     "exploitability",
     "game_value",
     "load",
@@ -64,8 +70,10 @@ _HOMES = {
     "agents.contrastive_ulcb": ("ContrastiveULCB",),
     "agents.peers": ("GAME_PRESETS", "PRESETS"),
     "bonus.online": ("EllipticalBonus",),
+    "bonus.wrapper": ("BonusWrapper",),
     "evaluation.exact": ("optimal_value", "suboptimality"),
     "evaluation.games": ("exploitability", "game_value", "nash", "nash_value"),
+    "experiments.deep_agent": ("SPRUCB", "DeepAgent", "evaluate"),
     "planning.matrix_game": ("solve_cce", "solve_nash"),
     "training.learn": ("Result",),
     "training.save": ("load",),

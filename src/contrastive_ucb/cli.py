@@ -12,6 +12,7 @@ COMMANDS = {
     "solve": "run Contrastive UCB (on games ULCB) or a peer on a finite MDP or zero-sum game",
     "train": "train SPR-UCB, SPR or Rainbow in Atari, MinAtar, DeepSea or any Gymnasium game",
     "eval": "play episodes with what a run of 'train' has learnt",
+    "play": "watch what a run of 'train' has learnt: scores, bonus of each step, video",
     "demo": "Contrastive UCB next to its peers in a few minutes, ending with a page of figures",
     "bench": "measure the costs that the documentation states, as ratios",
 }

@@ -11,14 +11,18 @@ from pathlib import Path
 import pytest
 
 from contrastive_ucb.agents.peers import GAME_PRESETS, game_preset, preset
+from contrastive_ucb.agents.presets import configure
 from contrastive_ucb.cli import COMMANDS, main
-from contrastive_ucb.commands import bench, bench_games, demo, solve
+from contrastive_ucb.commands import bench, bench_deep, bench_games, demo, eval, play, solve, train
 from contrastive_ucb.commands.options import parse
+from contrastive_ucb.envs.registry import canonical_name
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LONGEST = {"own_agent": 60, "stable_baselines": 60}  # lines; the others have fewer than 30
+QUICK = {"stable_baselines": ["300"]}  # arguments that shorten a long run
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -56,26 +60,57 @@ def test_python_block_runs(
     assert "nan" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=[path.stem for path in EXAMPLES])
-def test_example_runs(script: Path, tmp_path: Path) -> None:
-    assert len(script.read_text(encoding="utf-8").splitlines()) < 30
+def run_example(script: Path, folder: Path, *arguments: str) -> str:
+    """What the example prints."""
     threads = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "MKL", "OMP")}
     done = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
+        [sys.executable, str(script), *arguments],
+        cwd=folder,
         env={**os.environ, **threads},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    return done.stdout
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def test_example_runs(script: Path, tmp_path: Path) -> None:
+    n_lines = len(script.read_text(encoding="utf-8").splitlines())
+    assert n_lines <= LONGEST.get(script.stem, 29)
+    printed = run_example(script, tmp_path, *QUICK.get(script.stem, []))
+    assert printed.strip()
+    if script.stem == "own_agent":
+        with_bonus, without = re.findall(r"treasure in (\d+) of", printed)
+        assert int(with_bonus) > 25
+        assert int(without) == 0
+
+
+@pytest.mark.slow
+def test_the_dqn_finds_the_treasure_with_the_bonus_only(tmp_path: Path) -> None:
+    printed = run_example(ROOT / "examples" / "stable_baselines.py", tmp_path)
+    with_bonus, without = re.findall(r"earns ([\d.]+)", printed)
+    assert float(with_bonus) > 0.5 > float(without)
+
+
+def test_the_example_with_a_library_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "stable_baselines3.py").write_text("raise ImportError('not here')")
+    code = (ROOT / "examples" / "stable_baselines.py").read_text(encoding="utf-8")
+    (tmp_path / "example.py").write_text(code, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines() == [
+        "this example needs Stable-Baselines3: pip install stable-baselines3"
+    ]
 
 
 def test_there_is_something_to_check() -> None:
     assert len(PYTHON) >= 14
     assert sum(name.startswith("games.md") for name, _ in PYTHON) >= 4
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 6
     assert len(command_lines()) >= 8
 
 
@@ -95,8 +130,16 @@ def test_command_line_is_understood(line: str) -> None:
             for_mdp = solve.Solve(kind(), solve.Run(algo=algo), preset(algo))
             parse(solve.Solve[kind], options, line, for_mdp)
     elif command == "bench":
-        measured = {"theory": bench.Theory, "games": bench_games.Games}[rest[0]]
+        benches = {"theory": bench.Theory, "games": bench_games.Games, "deep": bench_deep.Deep}
+        measured = benches[rest[0]]
         parse(measured, rest[1:], line, measured())
+    elif command == "train":
+        asked = parse(train.Train, train.gathered(rest[1:]), line, train.Train())
+        configure(asked.algo, train.read_settings(asked.set))
+        assert canonical_name(rest[0])
+    elif command in ("eval", "play"):
+        kind = {"eval": eval.Evaluate, "play": play.Play}[command]
+        parse(kind, rest[1:], line, kind())
     else:
         assert command == "demo"
         parse(demo.Demo, rest, line, demo.Demo())

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from contrastive_ucb.experiments.train import Training
 from contrastive_ucb.experiments.trained import find_run, load_trained
 from contrastive_ucb.training.allocator import keep_freed_memory
 from contrastive_ucb.training.deep import Averages
+from contrastive_ucb.training.events import Event
 
 
 @pytest.fixture(autouse=True)
@@ -176,3 +178,27 @@ def test_averages_are_over_what_was_added_since() -> None:
 def test_allocator_hint_does_no_harm() -> None:
     assert keep_freed_memory() in (True, False)
     assert torch.ones(1 << 20).sum() == 1 << 20
+
+
+def test_slow_checkpoints_are_made_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten seconds a step, and each checkpoint takes eight: 5% of the time are a pause of 160."""
+    clock = [0.0]
+    saved: list[int] = []
+
+    class Slow(module._Run):
+        def _save(self) -> None:
+            clock[0] += 8
+            saved.append(self.trainer.n_steps)
+            super()._save()
+
+        def _steps(self) -> Iterator[Event]:
+            for event in super()._steps():
+                clock[0] += 10
+                yield event
+
+    monkeypatch.setattr(module, "_Run", Slow)
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    run(training(steps=40), tmp_path, every=25.0)
+    assert saved == [3, 19, 35, 40]

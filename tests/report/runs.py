@@ -12,6 +12,7 @@ from contrastive_ucb.training.checkpoint import save_checkpoint
 from contrastive_ucb.training.events import Event, JsonlListener
 
 STEPS = (1, 2, 4, 8, 16, 32, 64)
+SEA_STEPS = tuple(step for step in range(1, 401) if step % 8 == 0 or step % 100 == 0)
 GAME = {"name": "lowrank-game", "n_states": 4, "n_actions": [3, 2], "rank": 2, "horizon": 2}
 
 
@@ -90,6 +91,40 @@ def write_game_run(
     return path
 
 
+def write_sea_run(
+    root: Path,
+    agent: str,
+    seed: int,
+    *,
+    first: int | None = None,
+    finished: bool = True,
+    steps: tuple[int, ...] = SEA_STEPS,
+    config: dict[str, Any] | None = None,
+    **summary: Any,
+) -> Path:
+    """50 dives of 8 steps, with the treasure from dive `first` on; the bonus is 10 / step."""
+
+    def measured(step: int) -> dict[str, float]:
+        values: dict[str, float] = {}
+        if step % 8 == 0:
+            found = first is not None and step // 8 >= first
+            values |= {"charts/episodic_return": 1.0 if found else 0.005}
+        if step % 100 == 0 and agent == "spr-ucb":
+            values |= {"bonus/mean": 10 / step}
+        return values
+
+    whole = {
+        "steps": 400,
+        "episodes": 50,
+        "evaluation": {"mean": 0.005 if first is None else 1.0, "median": 0.5, "episodes": 20},
+        "seconds": 2.0,
+        "solved_at": None if first is None else first + first // 9,
+        **summary,
+    }
+    spec = RunSpec("demo", agent, "DeepSea-8", seed, config or {"steps": 400})
+    return _write(spec, root, steps, measured, whole if finished else None)
+
+
 def write_demo(root: Path) -> None:
     for at, agent in enumerate(("uniform", "contrastive-ucb", "no-bonus")):
         for seed in range(3):
@@ -102,6 +137,9 @@ def write_demo(root: Path) -> None:
             write_game_run(root, agent, "lowrank-game", seed, level=1.0 + at + seed / 10, **bonus)
             solved = 30 + seed if agent == "contrastive-ulcb" else None
             write_game_run(root, agent, "lock-game", seed, solved_at=solved, **bonus)
+    for agent, first in (("spr", None), ("spr-ucb", 18)):
+        for seed in range(2):
+            write_sea_run(root, agent, seed, first=first and first + seed)
 
 
 def _write(

@@ -100,8 +100,8 @@ class RainbowConfig:
     """epsilon of Adam."""
     clip_norm: float = 10.0
     """Largest norm of the gradient, of encoder and head and of the transition model apart."""
-    updates_per_step: int = 2
-    """Updates after each step of the environment."""
+    updates_per_step: float = 2.0
+    """Updates after each step of the environment; .25 is one after every fourth."""
     first_update: int = 2000
     """The step of the first update; until then actions are uniform where epsilon starts at 1."""
     target_every: int = 1
@@ -129,13 +129,13 @@ class RainbowConfig:
 
     def __post_init__(self) -> None:
         _check_kinds(self)
-        for name in ("hidden", "n_step", "batch_size", "updates_per_step", "target_every", "jumps"):
+        for name in ("hidden", "n_step", "batch_size", "target_every", "jumps"):
             check_size(name, getattr(self, name))
         check_size("atoms", self.atoms, least=2)
         check_size("replay_capacity", self.replay_capacity, least=2)
         for name in ("first_update", "epsilon_steps"):
             check_size(name, getattr(self, name), least=0)
-        for name in ("learning_rate", "adam_eps", "clip_norm"):
+        for name in ("learning_rate", "adam_eps", "clip_norm", "updates_per_step"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         _check_range(self, noisy=(0, inf), spr_weight=(0, inf), priority_exponent=(0, inf))
@@ -174,11 +174,13 @@ class RainbowConfig:
 
 
 def _check_kinds(config: object, prefix: str = "") -> None:
-    """Stop at the first setting whose value is not what its type says."""
+    """Stop at the first setting whose value is not what its type says; numbers become floats."""
     for name, kind in get_type_hints(type(config)).items():
         value = getattr(config, name)
         if not _is_kind(value, kind):
             raise ValueError(f"{prefix}{name} must be {_words(kind)}, got {value!r}")
+        if kind is float:  # 1 and 1.0 are the same run
+            object.__setattr__(config, name, float(value))
 
 
 def _words(kind: Any) -> str:

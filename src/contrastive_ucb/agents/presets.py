@@ -29,7 +29,7 @@ DEEP_PRESETS: dict[str, RainbowConfig] = {
         streams=1,
         noisy=0.1,
         epsilon=(0.0, 0.0),  # noise explores
-        updates_per_step=1,
+        updates_per_step=1.0,
         first_update=1600,
         target_every=2000,
         augment=False,
@@ -79,7 +79,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "streams": 1,
         "learning_rate": 2.5e-4,  # as MinAtar's own, whose network is as small
         "n_step": 5,  # one step is a whole move, in Atari a quarter or less of one
-        "updates_per_step": 1,  # runs are longer than Atari's 100,000 steps
+        "updates_per_step": 1.0,  # runs are longer than Atari's 100,000 steps
         "first_update": 1000,
         "target_every": 1,
         "bonus.room": 5.0,  # see below; games are worth 5 to 20
@@ -88,7 +88,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "learning_rate": 1e-3,  # a network a hundred times smaller
         "adam_eps": 1e-8,  # gradients of rare one-hot inputs are far below SPR's 1.5e-4
         "n_step": 1,  # old actions behind a new one would hide what it can lead to
-        "updates_per_step": 1,
+        "updates_per_step": 1.0,
         "first_update": 100,  # ten dives of DeepSea-10 instead of 200
         "target_every": 1,
         "bonus.room": 4.0,  # an optimist's value is a sum of bonuses, which is above any return

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from contrastive_ucb.agents.deep_bonus import DeepBonus
 from contrastive_ucb.agents.deep_config import RainbowConfig
@@ -246,13 +246,14 @@ class Rainbow:
     def _descend(self, loss: Tensor) -> None:
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        try:
-            for group, limit in self.network.groups(self.config.clip_norm):
-                clip_grad_norm_(group, limit, error_if_nonfinite=True, foreach=True)
-        except RuntimeError as error:
-            parameters = self.network.named_parameters()
-            name = _not_finite({name: x.grad for name, x in parameters if x.grad is not None})
-            raise ArithmeticError(f"the gradient of {name} has a NaN or infinite entry") from error
+        for group, limit in self.network.groups(self.config.clip_norm):
+            norm = get_total_norm([x.grad for x in group if x.grad is not None], foreach=True)
+            if not torch.isfinite(norm):
+                gradients = {k: x.grad for k, x in self.network.named_parameters()}
+                name = _not_finite({k: x for k, x in gradients.items() if x is not None})
+                raise ArithmeticError(f"the gradient of {name} has a NaN or infinite entry")
+            if norm > limit:
+                clip_grads_with_norm_(group, limit, norm, foreach=True)
         self.optimiser.step()
 
     def _sample_noise(self) -> None:

@@ -47,29 +47,35 @@ class Theory:
 
 
 def run(arguments: Sequence[str]) -> None:
+    from contrastive_ucb.commands import bench_deep
     from contrastive_ucb.commands.bench_games import Games
 
-    benches: dict[str, tuple[Any, Callable[[Any], dict[str, Any]]]] = {
-        "theory": (Theory, _theory),
-        "games": (Games, _games),
+    benches: dict[str, tuple[Any, Callable[[Any], dict[str, Any]], Callable[[Any], str]]] = {
+        "theory": (Theory, _theory, partial(_text_of, "theory")),
+        "games": (Games, _games, partial(_text_of, "games")),
+        "deep": (bench_deep.Deep, bench_deep.measure, bench_deep.text_of),
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: cucb bench NAME [options]   ('cucb bench NAME --help' lists them)\n")
-        for name, (kind, _) in benches.items():
+        for name, (kind, _, _) in benches.items():
             print(f"  {name:8} {kind.__doc__}")
         return
     name, *rest = arguments
     if name not in benches:
         raise ValueError(f"no bench is called {name!r}; there are {', '.join(benches)}")
-    kind, measure = benches[name]
+    kind, measure, text_of = benches[name]
     options = parse(kind, rest, f"cucb bench {name}", kind())
     if options.out is not None and not options.out.parent.is_dir():
         raise ValueError(f"there is no folder {options.out.parent} for --out; make it first")
     figures = measure(options)
     if options.out is not None:
         write_atomically(options.out, dumps(figures, indent=1) + "\n")
+    emit(figures, options.json, text_of(figures))
+
+
+def _text_of(name: str, figures: dict[str, float]) -> str:
     lines = [f"  {label:42} {value:.4g}" for label, value in figures.items()]
-    emit(figures, options.json, "\n".join([f"bench {name}", *lines]))
+    return "\n".join([f"bench {name}", *lines])
 
 
 def _theory(options: Theory) -> dict[str, Any]:

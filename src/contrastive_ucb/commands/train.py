@@ -49,6 +49,9 @@ class Train:
     """Steps of the agent; Atari shows 4 frames a step."""
     seed: int = 0
     """Of the run and of the environment."""
+    seeds: int = 1
+    """How many seeds, from --seed on: a process each, with one thread, as many as there are cores
+    at once."""
     set: tuple[str, ...] = ()
     """Settings that differ from the algorithm's, as KEY=VALUE; cucb train --help lists all."""
     out: Path = Path("runs")
@@ -58,7 +61,8 @@ class Train:
     eval_episodes: int = 20
     """Episodes of the evaluation at the end."""
     checkpoint_seconds: float = 60.0
-    """Seconds between checkpoints."""
+    """Seconds between checkpoints, or more where saving would take over 5% of the time; 0 saves
+    after every step."""
     threads: int | None = None
     """Threads of torch; by default 2 for large images (Atari), otherwise 1. Runs are repeatable to
     the last bit only with the same number."""
@@ -68,7 +72,7 @@ class Train:
     """Print the summary as one JSON object, the last line of stdout."""
 
     def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("seed", 0), ("eval_episodes", 1)):
+        for name, least in (("steps", 1), ("seed", 0), ("seeds", 1), ("eval_episodes", 1)):
             check_size(name, getattr(self, name), least)
         if self.threads is not None:
             check_size("threads", self.threads)
@@ -85,11 +89,15 @@ def run(arguments: Sequence[str]) -> None:
     if arguments[0].startswith("-"):
         raise ValueError(f"name an environment before {arguments[0]}, such as Pong or DeepSea-10")
     env, *rest = arguments
-    options = parse(Train, _gathered(rest), f"cucb train {env}", Train())
+    options = parse(Train, gathered(rest), f"cucb train {env}", Train())
     settings = read_settings(options.set)
+    if options.seeds > 1:
+        emit_seeds(env, rest, options)
+        return
 
     from contrastive_ucb.experiments.train import Training, train  # imports torch
     from contrastive_ucb.training.allocator import keep_freed_memory
+    from contrastive_ucb.training.device import choose_device
 
     training = Training(env, options.algo, settings, options.steps, options.seed)
     keep_freed_memory()
@@ -99,10 +107,34 @@ def run(arguments: Sequence[str]) -> None:
         options.out,
         checkpoint_seconds=options.checkpoint_seconds,
         eval_episodes=options.eval_episodes,
-        device=_device(options.device),
+        device=choose_device(options.device),
         say=lambda line: print(line, file=sys.stderr),
     )
     emit(summary, options.json, text_of(summary))
+
+
+def emit_seeds(env: str, words: Sequence[str], options: Train) -> None:
+    """Train several seeds and print what came of them."""
+    from contrastive_ucb.commands.train_seeds import train_seeds
+
+    mine = ("--seed", "--seeds", "--json")
+    kept = _without(words, mine) + ([] if options.threads else ["--threads", "1"])
+    summary = train_seeds([env, *kept], range(options.seed, options.seed + options.seeds))
+    shown = {name: value for name, value in summary.items() if name != "runs"}
+    emit(summary, options.json, text_of(shown))
+
+
+def _without(words: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The words without some options and their values."""
+    kept: list[str] = []
+    skipped = False
+    for word in words:
+        name = word.split("=")[0]
+        if name.startswith("-"):
+            skipped = name in names
+        if not skipped:
+            kept.append(word)
+    return kept
 
 
 def use_threads(asked: int | None, frame_shape: tuple[int, ...]) -> None:
@@ -110,14 +142,6 @@ def use_threads(asked: int | None, frame_shape: tuple[int, ...]) -> None:
     import torch
 
     torch.set_num_threads(asked or (2 if math.prod(frame_shape) >= 36 * 36 else 1))
-
-
-def _device(asked: str) -> str:
-    import torch
-
-    if asked == "cuda" and not torch.cuda.is_available():
-        raise ValueError("torch finds no CUDA here; leave out --device cuda")
-    return "cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 def read_settings(words: Sequence[str]) -> dict[str, Any]:
@@ -145,7 +169,7 @@ def text_of(summary: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _gathered(arguments: Sequence[str]) -> list[str]:
+def gathered(arguments: Sequence[str]) -> list[str]:
     """The arguments with what follows every --set behind one: `--set a=1 b=2 --set c=3`."""
     others: list[str] = []
     words: list[str] = []

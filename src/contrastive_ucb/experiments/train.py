@@ -50,6 +50,7 @@ from contrastive_ucb.training.files import write_atomically
 from contrastive_ucb.training.interrupts import interrupts
 
 KEPT = 2  # checkpoints a run keeps: should the newest be damaged, the one before is there
+SHARE = 0.05  # of the time that saving may take: large memories are saved less often
 LAST = 100  # training episodes whose mean return the summary has
 
 
@@ -148,7 +149,7 @@ class _Run:
         name = f"{training.algo} on {training.env}"
         bar = ProgressListener(training.steps, name, start=start) if progress else None
         began = saved = time.monotonic()
-        before = self.seconds
+        before, pause = self.seconds, self.every
         shown: dict[str, float] = {}
         with ExitStack() as closing:
             listeners: list[Listener] = [self.metrics, board]
@@ -165,10 +166,11 @@ class _Run:
                     shown |= progress_values(event)
                     bar.on_event(Event(event.step, shown))
                 last = event.step == training.steps
-                if last or interrupted.is_set() or now - saved >= self.every:
+                if last or interrupted.is_set() or now - saved >= pause:
                     self.seconds = before + now - began
                     self._save()
                     saved = time.monotonic()
+                    pause = self.every and max(self.every, (saved - now) / SHARE)
                 if interrupted.is_set():
                     raise KeyboardInterrupt
 
@@ -211,17 +213,15 @@ class _Run:
 
     def _resume(self) -> int:
         """Load the newest checkpoint; events written after it are forgotten. Its step, or 0."""
-        newest = latest_checkpoint(self.folder.checkpoints)
-        if newest is None:
+        state = resume(self.trainer, self.files, self.folder.checkpoints)
+        if state is None:
             self.metrics.load_state_dict(JsonlListener.START)
             return 0
-        with explained(newest):
-            state = load_checkpoint(newest)
-            self.trainer.load_state_dict(state["trainer"])
-            self.files.load(self.trainer.replay, state["replay"])
-            self.metrics.load_state_dict(state["metrics"])
-            self.seconds = state["seconds"]
-        for path in sorted(newest.parent.glob("step_*"), key=lambda path: int(path.name[5:])):
+        self.metrics.load_state_dict(state["metrics"])
+        self.seconds = state["seconds"]
+        for path in sorted(
+            self.folder.checkpoints.glob("step_*"), key=lambda path: int(path.name[5:])
+        ):
             with suppress(CheckpointError):  # nobody will go on from a damaged one
                 self.rests_on.append({"pieces": load_checkpoint(path)["replay"]["pieces"]})
         return self.trainer.n_steps
@@ -238,6 +238,20 @@ class _Run:
         prune_checkpoints(self.folder.checkpoints, KEPT)
         self.rests_on.append({"pieces": replay["pieces"]})
         self.files.prune(self.rests_on)
+
+
+def resume(trainer: Trainer, files: ReplayFiles, checkpoints: Path) -> dict[str, Any] | None:
+    """Bring a new trainer to the newest checkpoint and return all of that; None: there is none."""
+    newest = latest_checkpoint(checkpoints)
+    if newest is None:
+        return None
+    with explained(newest):
+        state = load_checkpoint(newest)
+        trainer.load_state_dict(state["trainer"])
+        files.load(trainer.replay, state["replay"])
+        if missing := {"metrics", "seconds"} - state.keys():
+            raise KeyError(min(missing))
+    return state
 
 
 def progress_values(event: Event) -> dict[str, float]:

@@ -18,7 +18,7 @@ from contrastive_ucb.training.checkpoint import latest_checkpoint, load_checkpoi
 
 @dataclass(frozen=True)
 class Trained:
-    """The newest weights of a run and all that is needed to play with them."""
+    """The newest weights of a run, what its bonus has counted, and all else it takes to play."""
 
     run_dir: Path
     algo: str
@@ -43,6 +43,8 @@ def load_trained(path: Path) -> Trained:
         agent = Rainbow(config, shape, env.stack, env.n_actions, env.value_range, seed)
         state = load_checkpoint(newest)["trainer"]
         agent.network.load_state_dict(state["agent"]["network"])
+        if agent.bonus is not None:
+            agent.bonus.load_state_dict(state["agent"]["bonus"])
         step = state["n_steps"]
         return Trained(run_dir, spec["agent"], name, seed, step, shape, config, agent)
 

@@ -1,4 +1,4 @@
-"""The page of `make demo`: low-rank MDPs, the lock, and the same for zero-sum games."""
+"""The page of `make demo`: low-rank MDPs, the lock, the same for zero-sum games, a deep sea."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from contrastive_ucb.report.figures import BAND, curves, lock_figure, save_png, 
 from contrastive_ucb.report.game_page import game_pages
 from contrastive_ucb.report.html import Illustration, Section, page
 from contrastive_ucb.report.read import Group, read_groups
+from contrastive_ucb.report.sea_page import SEA, sea_page
 from contrastive_ucb.report.tables import left_out, solved_text, summary_table
 from contrastive_ucb.training.files import write_atomically
 
 SUITE = "demo"
 TITLE = "Contrastive UCB: learning where to look"
-TASKS = ("lowrank", "lock", "lowrank-game", "lock-game")
+TASKS = ("lowrank", "lock", "lowrank-game", "lock-game", SEA)
 
 
 def write_demo_page(
@@ -31,8 +32,8 @@ def write_demo_page(
     folders    the task folders to show (<root>/demo/<agent>/<task>-<hash8>); all by default
     """
     groups = [g for g in read_groups(root, SUITE) if folders is None or g.folder in folders]
-    lowrank, lock, game, vault = (_of_task(groups, task, root) for task in TASKS)
-    games = game_pages(game, vault)
+    lowrank, lock, game, vault, dived = (_of_task(groups, task, root) for task in TASKS)
+    games, sea = game_pages(game, vault), sea_page(dived)
     pictures = {
         "regret": curves(
             lowrank, "average_regret", title="Average regret", ylabel="average gap to $V^*$"
@@ -42,10 +43,12 @@ def write_demo_page(
         ),
         "lock": lock_figure(lock),
         **games.pictures,
+        **sea.pictures,
     }
     svgs = {name: to_svg(figure) for name, figure in pictures.items()}
-    played = [_lowrank_section(lowrank, svgs), _lock_section(lock, svgs), *games.sections(svgs)]
-    present = {group.agent for group in [*lowrank, *lock, *game, *vault]}
+    played = [_lowrank_section(lowrank, svgs), _lock_section(lock, svgs)]
+    played += [*games.sections(svgs), sea.section(svgs)]
+    present = {group.agent for group in [*lowrank, *lock, *game, *vault, *dived]}
     who = tuple(f"{agent}: {text}" for agent, text in PEERS.items() if agent in present)
     sections = [
         Section("What this is", INTRO),

@@ -57,6 +57,10 @@ PEERS = {
     " payoff tables instead of a coarse correlated equilibrium.",
     "tight-cce": "like contrastive-ulcb, but takes the coarse correlated equilibrium with the"
     " smallest distance between the two values, where contrastive-ulcb takes any.",
+    "spr-ucb": "a deep agent with the bonus, here as in Algorithm 1: it takes φ from its own"
+    " network, adds up φ φ' of all that it has visited, and acts on value plus bonus.",
+    "spr": "the deep agent without the bonus. It explores with noise in its network, after some"
+    " random actions at the very beginning.",
 }
 
 NOTES = (
@@ -66,12 +70,12 @@ NOTES = (
     "Unless a run was told otherwise, the agents know the reward of the low-rank MDP and game and"
     " learn only the transitions, as in the paper. In the lock and the vault the known reward would"
     " give the combination away, so there they learn the reward too.",
-    "All agents gather data alike: a walk ends with two random actions (with one, if the MDP ends"
-    " first), which already explores one step ahead. On easy MDPs this may be enough, and uniform"
-    " and no-bonus do well. The lock is here because it is not easy.",
+    "All agents but the deep ones gather data alike: a walk ends with two random actions (with one,"
+    " if the MDP ends first), which already explores one step ahead. On easy MDPs this may be"
+    " enough, and uniform and no-bonus do well. The lock is here because it is not easy.",
     "What was never tried is predicted to lead where P⁻ leads, that is, anywhere. This is a mild"
-    " optimism of its own, which agents without a bonus enjoy as well. Only lsvi-ucb, which fits"
-    " values to its features, does without it.",
+    " optimism of its own, which agents without a bonus enjoy as well. lsvi-ucb and the"
+    " deep agents, which fit values to their features, do without it.",
     "The model error of each agent is measured where its own data lie, as in the theorem. An agent"
     " that stays in one corner can have a small error and know little of the rest.",
     "Gap, regret and model error are exact sums over the true MDP or game, not estimates from"
@@ -85,4 +89,7 @@ NOTES = (
     "The bonus on this page is smaller than the theorem asks for, whose constants would take far"
     " more rounds. The tables say how often the bracket held all the same; that is a measurement,"
     " not a proof.",
+    "The deep agents have no rounds and plan in no model: they learn values from dives that they"
+    " remember, and the theorem does not cover them. A dive is one walk, so dives compare with"
+    " trajectories, not with rounds. The few seeds of the demo are a glance, not a measurement.",
 )

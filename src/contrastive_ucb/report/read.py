@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
+from contrastive_ucb.agents.presets import DEEP_PRESETS
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.spec import RunSpec
@@ -41,8 +42,13 @@ class RunRecord:
         return self.summary is not None
 
     def number(self, name: str) -> float | None:
-        """A number of the summary; None where the run has none (or is not finished)."""
-        value = (self.summary or {}).get(name)
+        """A number of the summary, such as "seconds" or "evaluation.mean".
+
+        None where the run has none (or is not finished).
+        """
+        value: Any = self.summary
+        for key in name.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
         if value is None:
             return None
         if not _is_number(value):
@@ -107,8 +113,9 @@ def read_groups(root: Path, suite: str = "*") -> list[Group]:
 
 
 def agent_order(agent: str) -> tuple[int, str]:
-    """Sorts agents as the package lists them, on MDPs and in games; others follow by name."""
-    known = [*(name for name in GAME_PRESETS if name not in PRESETS), *PRESETS]
+    """Sorts agents as the package lists them, in games, on MDPs and deep; others follow by name."""
+    games = [name for name in GAME_PRESETS if name not in PRESETS]
+    known = [*games, *PRESETS, *reversed(DEEP_PRESETS)]  # each deep one adds to the one before it
     return known.index(agent) if agent in known else len(known), agent
 
 

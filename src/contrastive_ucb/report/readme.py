@@ -1,4 +1,4 @@
-"""The results of the README, generated from results/mdp/ and results/games/.
+"""The results of the README, generated from results/mdp/, results/games/ and results/deep/.
 
     python -m contrastive_ucb.report.readme
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_ucb.errors import UserError
+from contrastive_ucb.report.readme_deep import deep_text
 from contrastive_ucb.report.readme_games import games_text
 from contrastive_ucb.report.readme_mdp import mdp_text
 from contrastive_ucb.training.files import write_atomically
@@ -36,12 +37,14 @@ def with_results(text: str, results: str) -> str:
 
 
 def results_text(folder: Path) -> str:
-    """What the files under `folder` say about MDPs and games; games without files are left out."""
-    games = _records(folder / "games")
-    parts = [mdp_text(_records(folder / "mdp")), *([games_text(games)] if games else [])]
+    """What the files under `folder` say of MDPs, games and the deep tier, where there are any."""
+    games, deep = _records(folder / "games"), _records(folder / "deep")
+    parts = [mdp_text(_records(folder / "mdp"))]
+    parts += [games_text(games)] if games else []
+    parts += [deep_text(deep)] if deep else []
     parts.append(
         "Each figure is from a file under `results/`, which also holds its command;"
-        " `benchmarks/finite_results.py` writes them."
+        " `benchmarks/finite_results.py` and `benchmarks/deep_results.py` write them."
     )
     return "\n\n".join(parts)
 

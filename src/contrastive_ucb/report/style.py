@@ -23,7 +23,8 @@ from contrastive_ucb.training.files import write_atomically
 WIDTH = 4.3  # inches, so that a label of 9 points keeps 10 pixels on a phone of 400
 LINE_HEIGHT = 0.155  # inches between two labels
 MANY_DECADES = 100  # a log axis up to this ratio also has ticks at 2 and 5
-FIRST_AGENTS = ("contrastive-ucb", "contrastive-ulcb")  # what the package is about stands out
+# What the package is about stands out.
+FIRST_AGENTS = ("contrastive-ucb", "contrastive-ulcb", "spr-ucb")
 GREY = "#666666"
 INK = "#222222"
 
@@ -39,11 +40,19 @@ COLOURS = {
     "midpoint-nash": "#6A3D9A",
     "tight-cce": "#7A6A00",
 }
-# In games the same idea has another name, and keeps its colour; no figure shows both.
-SAME_IDEA = {"contrastive-ulcb": "contrastive-ucb", "rep-ulcb": "rep-ucb", "omni-vi": "lsvi-ucb"}
+# In games and in deep agents the same idea has another name, and keeps its colour; no figure shows
+# both.
+SAME_IDEA = {
+    "contrastive-ulcb": "contrastive-ucb",
+    "rep-ulcb": "rep-ucb",
+    "omni-vi": "lsvi-ucb",
+    "spr-ucb": "contrastive-ucb",
+    "spr": "no-bonus",
+}
 SPARE = ("#332288", "#117733", "#882255", "#88562B", "#4477AA", "#AA3377")
 DASHES = {
     "no-bonus": (4, 1.5),
+    "spr": (4, 1.5),
     "epsilon-greedy": (6, 1.5, 1, 1.5),
     "uniform": (2, 1),
     "midpoint-nash": (7, 1.5),

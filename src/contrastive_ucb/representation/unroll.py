@@ -9,8 +9,8 @@ One step, from a latent x to the next one y:
 | r = relu(second(c))            | r     | through second                                      |
 | y = rescale(r)                 | y, w  | `rescaled_gradient`                                 |
 
-It is what autograd would do, in fewer and larger pieces: a step is too small for the work between
-its layers not to matter, and the gradients of the weights are one product over all K steps.
+It is what autograd would do, in fewer pieces: steps are small, and the work between their layers
+would take as long as the layers.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from torch import Tensor
 from contrastive_ucb.representation.rescale import rescaled, rescaled_gradient
 
 aten = torch.ops.aten
+SAVED = 8  # tensors of a step that its backward pass needs
 
 
 class Weights(NamedTuple):
@@ -69,59 +70,36 @@ class _Unroll(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradients: Tensor) -> tuple[Tensor | None, ...]:
         first, scale, second, *saved = ctx.saved_tensors
-        steps = [saved[at : at + 8] for at in range(0, len(saved), 8)]
-        at_first, at_second, norms = [], [], []
+        steps = [saved[at : at + SAVED] for at in range(0, len(saved), SAVED)]
+        shifts: list[Tensor] = []
+        sums: list[Tensor] = []  # gradients of the weights over the steps, in their order
         back = torch.zeros_like(steps[0][0])  # what the later steps say of a latent
         for gradient, step in zip(reversed(gradients.unbind()), reversed(steps), strict=True):
-            _, mixed, _, mean, spread, raw, out, width = step
+            latent, mixed, normed, mean, spread, raw, out, width = step
             back = rescaled_gradient(gradient + back, out, width)
-            at_second.append(aten.threshold_backward(back, raw, 0))
-            back = _to_input(at_second[-1], step[2], second)
-            back, *norm = aten.native_batch_norm_backward(
+            back = aten.threshold_backward(back, raw, 0)
+            back, *of_second = _layer_gradients(back, normed, second)
+            back, *of_norm = aten.native_batch_norm_backward(
                 back, mixed, scale, None, None, mean, spread, True, ctx.eps, [True] * 3
             )
-            norms.append(torch.stack(norm))
-            at_first.append(aten.threshold_backward(back, mixed, 0))
-            back = _to_input(at_first[-1], step[0], first)
-        inputs, normed = ([step[at] for step in reversed(steps)] for at in (0, 2))
-        return (
-            back,
-            torch.stack([one.movedim(1, -1) for one in reversed(at_first)]).movedim(-1, 2),
-            None,
-            *_to_weights(at_first, inputs, first),
-            *torch.stack(norms).sum(0),
-            *_to_weights(at_second, normed, second),
-        )
+            back = aten.threshold_backward(back, mixed, 0)
+            shifts.append(back.movedim(1, -1))
+            back, *of_first = _layer_gradients(back, latent, first)
+            own = [*of_first, *of_norm, *of_second]
+            sums = [total.add_(one) for total, one in zip(sums, own, strict=True)] if sums else own
+        return back, torch.stack(shifts[::-1]).movedim(-1, 2), None, *sums
 
 
 def _layer(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.linear(x, weight, bias) if x.dim() == 2 else F.conv2d(x, weight, bias, padding=1)
 
 
-def _to_input(gradient: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    """The gradient at the input of a layer from that at its output."""
+def _layer_gradients(gradient: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    """From the gradient at the output of a layer those at its input, weight and bias."""
     if x.dim() == 2:
-        return gradient @ weight
-    back: Tensor = _conv_backward(gradient, x, weight, [True, False, False])[0]
-    return back
-
-
-def _to_weights(
-    gradients: list[Tensor], inputs: list[Tensor], weight: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The gradients of weight and bias of a layer that was used in several steps."""
-    gradient, x = (
-        torch.cat([one.movedim(1, -1) for one in parts]).movedim(-1, 1)
-        for parts in (gradients, inputs)
+        return gradient @ weight, gradient.mT @ x, gradient.sum(0)
+    ones = [1, 1]
+    found: tuple[Tensor, ...] = aten.convolution_backward(
+        gradient, x, weight, [len(weight)], ones, ones, ones, False, [0, 0], 1, [True] * 3
     )
-    if x.dim() == 2:
-        return gradient.mT @ x, gradient.sum(0)
-    bias = gradient.sum((0, 2, 3))
-    return _conv_backward(gradient, x, weight, [False, True, False])[1], bias
-
-
-def _conv_backward(gradient: Tensor, x: Tensor, weight: Tensor, asked: list[bool]) -> Any:
-    ones, none = [1, 1], [0, 0]
-    return aten.convolution_backward(
-        gradient, x, weight, [len(weight)], ones, ones, ones, False, none, 1, asked
-    )
+    return found

@@ -67,15 +67,20 @@ class Trainer:
         if step.terminated or step.truncated:
             self.replay.begin(self.env.reset())
         self.n_steps += 1
-        if self.n_steps >= self.config.first_update:
-            for _ in range(self.config.updates_per_step):
-                self.lately.add(self._update())
+        for _ in range(self._updates_due()):
+            self.lately.add(self._update())
         if self.lately and (self.n_steps % NOTED_EVERY == 0 or self.n_steps == self.steps):
             figures |= self.lately.take()
             counted = self.agent.bonus.counted if self.agent.bonus else None
             if isinstance(counted, EllipticalBonus):  # the published sum need not have one
                 figures["bonus/logdet"] = counted.log_det
         return figures
+
+    def _updates_due(self) -> int:
+        """How many updates follow this step; all steps so far have had their share together."""
+        since = self.n_steps - max(self.config.first_update, 1) + 1  # steps that count
+        rate = self.config.updates_per_step
+        return int(rate * since) - int(rate * (since - 1)) if since > 0 else 0
 
     def _update(self) -> dict[str, float]:
         start, end = self.config.importance

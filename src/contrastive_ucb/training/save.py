@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
     from contrastive_ucb.agents.learner import Learner
+    from contrastive_ucb.experiments.deep_agent import DeepAgent
 
 E = TypeVar("E", TabularMDP, TabularGame)
 SHARED = ("reveals_reward", "solved_gap", "suggested_alpha")  # what an environment's class says
@@ -47,7 +48,7 @@ def save_agent(agent: Learner[Any], folder: str | Path) -> Path:
     return saved
 
 
-def load_agent(folder: str | Path) -> ContrastiveUCB | ContrastiveULCB:
+def load_agent(folder: str | Path) -> ContrastiveUCB | ContrastiveULCB | DeepAgent:
     """The agent that was saved in `folder` last; it goes on exactly where it stopped."""
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
@@ -56,6 +57,10 @@ def load_agent(folder: str | Path) -> ContrastiveUCB | ContrastiveULCB:
     if path is None:
         raise UserError(f"there is no saved agent in {folder}; write one with agent.save(folder)")
     state = load_checkpoint(path)
+    if state.get("kind") == "deep":
+        from contrastive_ucb.experiments.deep_agent import DeepAgent
+
+        return DeepAgent.restore(Path(folder), state)
     common = {
         "seed": state.get("seeds"),
         "algo": state.get("algo"),

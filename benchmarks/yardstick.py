@@ -1,0 +1,353 @@
+"""The yardstick of `cucb bench deep`: SPR and SPR-UCB as plain eager PyTorch.
+
+It does the work of the published code in its order, without any of the shortcuts of the package:
+
+- the target network is a second network, a hard copy by state_dict after every update;
+- frames are augmented as floats, image by image, the observations as well as the targets;
+- the targets of k = 0 are computed too, though their weight is 0;
+- s_{t+n} goes through both networks, since double Q-learning asks both;
+- for the bonus all 16 observations of all 32 windows go through the network once more, their
+  features are added to Sigma one outer product after the other, and Sigma is inverted.
+
+Where the published code does more than the definition asks for (a reward head of weight 0, a second
+augmentation of s_{t+n} for the second network), this does less, so it is rather too fast than too
+slow. A test holds its losses, bonus and weights against those of the preset `reference`.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+STACK, SIZE = 4, 84  # frames an observation, pixels of their sides
+N_STEP, JUMPS, DISCOUNT = 10, 5, 0.99
+WINDOW = N_STEP + JUMPS + 1  # observations of a drawn window
+ATOMS, HIDDEN, SIGMA0 = 51, 256, 0.5
+SPR_WEIGHT, CLIP_NORM = 5.0, 10.0
+PAD, SPREAD = 4, 0.05  # pixels of a random shift, size of a change of intensity
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What the replay gives: B windows of T = 16 steps, whatever episodes they belong to.
+
+    observations  (B, T, 4, 84, 84) uint8; after an end at a step e <= K that of e repeats
+    actions, previous  (B, T)  the action taken at each step, and at the one before
+    rewards       (B, T)
+    ends          (B, T)  whether the episode ended with this step
+    weights       (B,)    importance weights
+    index         (B,)    for the priorities
+    """
+
+    observations: np.ndarray
+    actions: np.ndarray
+    previous: np.ndarray
+    rewards: np.ndarray
+    ends: np.ndarray
+    weights: np.ndarray
+    index: np.ndarray
+
+
+class PlainReplay:
+    """Frames in one array, an entry a step; windows are put together observation by observation.
+
+    frames   (n, 84, 84) uint8
+    actions, rewards, ends  (n,)
+    """
+
+    def __init__(
+        self,
+        frames: np.ndarray,
+        actions: np.ndarray,
+        rewards: np.ndarray,
+        ends: np.ndarray,
+        seed: int = 0,
+    ):
+        self.frames, self.actions, self.rewards, self.ends = frames, actions, rewards, ends
+        self.start = np.zeros(len(frames), dtype=int)  # first entry of the episode
+        for t in range(1, len(frames)):
+            self.start[t] = t if ends[t - 1] else self.start[t - 1]
+        self.drawable = np.arange(STACK - 1, len(frames) - WINDOW)
+        self.priority = np.ones(len(frames))
+        self.rng = np.random.default_rng(seed)
+
+    def sample(self, size: int = 32) -> Windows:
+        mass = np.sqrt(self.priority[self.drawable])
+        mass /= mass.sum()
+        drawn = self.rng.choice(len(mass), size, p=mass)
+        index = self.drawable[drawn]
+        weights = (mass[drawn].min() / mass[drawn]) ** 0.4
+        observations = np.empty((size, WINDOW, STACK, SIZE, SIZE), np.uint8)
+        for i, first in enumerate(index):
+            end = self.ends[first : first + JUMPS + 1].argmax()
+            last = first + end if self.ends[first + end] else first + WINDOW
+            for step in range(WINDOW):
+                observations[i, step] = self.observation(min(first + step, last))
+        times = index[:, None] + np.arange(WINDOW)
+        return Windows(
+            observations,
+            self.actions[times],
+            self.actions[times - 1],
+            self.rewards[times],
+            self.ends[times],
+            weights,
+            index,
+        )
+
+    def observation(self, t: int) -> np.ndarray:
+        """The last four frames (4, 84, 84), blank before the episode began."""
+        oldest = t + 1 - STACK
+        stack = self.frames[oldest : t + 1].copy()
+        stack[: max(0, self.start[t] - oldest)] = 0
+        return stack
+
+    def update_priorities(self, index: np.ndarray, priority: np.ndarray) -> None:
+        self.priority[index] = np.maximum(priority, 1e-6)
+
+
+class NoisyLinear(nn.Module):
+    """A linear layer with factorised noise, which lasts until `reset_noise`."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__()
+        bound = inputs**-0.5
+        self.weight_mu = nn.Parameter(torch.empty(outputs, inputs).uniform_(-bound, bound))
+        self.bias_mu = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
+        self.weight_sigma = nn.Parameter(torch.full((outputs, inputs), SIGMA0 * bound))
+        self.bias_sigma = nn.Parameter(torch.full((outputs,), SIGMA0 * bound))
+        self.register_buffer("weight_epsilon", torch.zeros(outputs, inputs))
+        self.register_buffer("bias_epsilon", torch.zeros(outputs))
+
+    def forward(self, x: Tensor, noisy: bool = True) -> Tensor:
+        if not noisy:
+            return F.linear(x, self.weight_mu, self.bias_mu)
+        weight = self.weight_mu + self.weight_sigma * self.weight_epsilon
+        return F.linear(x, weight, self.bias_mu + self.bias_sigma * self.bias_epsilon)
+
+    def reset_noise(self) -> None:
+        outputs, inputs = self.weight_mu.shape
+        noise_in, noise_out = torch.randn(inputs), torch.randn(outputs)
+        noise_in = noise_in.sign() * noise_in.abs().sqrt()
+        noise_out = noise_out.sign() * noise_out.abs().sqrt()
+        self.weight_epsilon.copy_(torch.outer(noise_out, noise_in))
+        self.bias_epsilon.copy_(noise_out)
+
+
+class Network(nn.Module):
+    """Encoder, dueling head, transition model and predictor, in the sizes of SPR."""
+
+    def __init__(self, n_actions: int):
+        super().__init__()
+        self.n_actions = n_actions
+        self.encoder = nn.Sequential(
+            nn.Conv2d(STACK, 32, 8, 4),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 4, 2),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 3, 1),
+            nn.ReLU(),
+        )
+        self.value_hidden = NoisyLinear(64 * 7 * 7, HIDDEN)
+        self.value = NoisyLinear(HIDDEN, ATOMS)
+        self.advantage_hidden = NoisyLinear(64 * 7 * 7, HIDDEN)
+        self.advantage = NoisyLinear(HIDDEN, n_actions * ATOMS)
+        self.transition = nn.Sequential(
+            nn.Conv2d(64 + n_actions, 64, 3, padding=1),
+            nn.ReLU(),
+            nn.BatchNorm2d(64),
+            nn.Conv2d(64, 64, 3, padding=1),
+            nn.ReLU(),
+        )
+        self.predictor = nn.Linear(2 * HIDDEN, 2 * HIDDEN)
+
+    def encode(self, images: Tensor) -> Tensor:
+        """(B, 4, 84, 84) -> (B, 64, 7, 7)"""
+        return rescale(self.encoder(images))
+
+    def logits(self, latent: Tensor) -> Tensor:
+        """(B, 64, 7, 7) -> (B, A, 51); the gradient into the latent is scaled by 1/sqrt 2."""
+        x = latent.flatten(1)
+        if x.requires_grad:
+            x.register_hook(lambda gradient: gradient / 2**0.5)
+        value = self.value(F.relu(self.value_hidden(x)))
+        advantage = self.advantage(F.relu(self.advantage_hidden(x)))
+        advantage = advantage.view(-1, self.n_actions, ATOMS)
+        return value.unsqueeze(1) + advantage - advantage.mean(1, keepdim=True)
+
+    def project(self, latent: Tensor) -> Tensor:
+        """(B, 64, 7, 7) -> (B, 512), without noise."""
+        x = latent.flatten(1)
+        parts = [self.value_hidden(x, noisy=False), self.advantage_hidden(x, noisy=False)]
+        return torch.cat(parts, 1)
+
+    def step(self, latent: Tensor, actions: Tensor) -> Tensor:
+        """The latent after one more action."""
+        planes = F.one_hot(actions, self.n_actions).float()
+        planes = planes[:, :, None, None].expand(-1, -1, *latent.shape[2:])
+        return rescale(self.transition(torch.cat([latent, planes], 1)))
+
+    def noisy_layers(self) -> list[NoisyLinear]:
+        return [layer for layer in self.modules() if isinstance(layer, NoisyLinear)]
+
+
+class Yardstick:
+    """SPR, or with the bonus SPR-UCB; `step` is what the benchmark times."""
+
+    def __init__(
+        self,
+        n_actions: int,
+        bonus: bool,
+        *,
+        seed: int = 0,
+        augment: bool = True,
+        noisy: bool = True,
+        ridge: float = 1e-5,
+    ):
+        torch.manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
+        self.has_bonus, self.augments, self.resets_noise = bonus, augment, noisy
+        self.online = Network(n_actions)
+        self.target = copy.deepcopy(self.online)
+        self.optimiser = torch.optim.Adam(self.online.parameters(), lr=1e-4, eps=1.5e-4)
+        self.support = torch.linspace(-10, 10, ATOMS)
+        self.sigma = ridge * torch.eye(ATOMS)
+
+    def step(self, replay: PlainReplay, size: int = 32) -> dict[str, float]:
+        """Draw a batch, learn from it, and write its priorities back."""
+        batch = replay.sample(size)
+        figures = self.update(batch)
+        replay.update_priorities(batch.index, figures.pop("priorities"))
+        return figures
+
+    def update(self, batch: Windows) -> dict[str, Any]:
+        """One step of gradient descent: the losses, the bonus, and the new priorities (B,)."""
+        bonus = torch.zeros(len(batch.index))
+        if self.has_bonus:
+            bonus = self.bonus(batch)
+        if self.resets_noise:
+            for layer in self.online.noisy_layers():
+                layer.reset_noise()
+        weights = torch.from_numpy(batch.weights).float()
+        latent = self.online.encode(self.images(batch.observations[:, 0]))
+        losses, priorities = self.value_losses(batch, latent, bonus)
+        value_loss = (weights * losses).mean()
+        spr_loss = (weights * self.spr_losses(batch, latent)).mean()
+        self.descend(value_loss + SPR_WEIGHT * spr_loss)
+        self.target.load_state_dict(self.online.state_dict())
+        return {
+            "losses/value": value_loss.item(),
+            "losses/spr": spr_loss.item(),
+            "bonus/mean": bonus.mean().item(),
+            "priorities": priorities.numpy(),
+        }
+
+    def images(self, frames: np.ndarray) -> Tensor:
+        """Frames (B, 4, 84, 84) as floats in [0, 1], each stack with a shift and an intensity."""
+        images = torch.from_numpy(frames).float() / 255
+        if not self.augments:
+            return images
+        images = F.pad(images, (PAD, PAD, PAD, PAD), mode="replicate")
+        augmented = []
+        for image in images:
+            row, column = self.rng.integers(0, 2 * PAD + 1, 2)
+            image = image[:, row : row + SIZE, column : column + SIZE]
+            augmented.append(image * (1 + SPREAD * np.clip(self.rng.normal(), -2, 2)))
+        return torch.stack(augmented)
+
+    @torch.no_grad()
+    def bonus(self, batch: Windows) -> Tensor:
+        """The discounted sum (B,) of the bonuses of n steps, after all T steps are counted."""
+        size = len(batch.index)
+        frames = batch.observations.reshape(-1, STACK, SIZE, SIZE)
+        images = torch.from_numpy(frames).float() / 255
+        probs = F.softmax(self.online.logits(self.online.encode(images)), -1)  # (B T, A, 51)
+        previous = torch.from_numpy(batch.previous.reshape(-1))
+        features = probs[torch.arange(len(probs)), previous]
+        for feature in features:
+            self.sigma += torch.outer(feature, feature)
+        inverse = torch.inverse(self.sigma)
+        features = features.view(size, WINDOW, ATOMS)
+        total = torch.zeros(size)
+        for step in range(N_STEP):
+            feature = features[:, step]
+            width = torch.sqrt(((feature @ inverse) * feature).sum(-1))
+            width[torch.isnan(width)] = 0
+            total += DISCOUNT**step * width
+        return total * torch.from_numpy(~batch.ends[:, 0])
+
+    def value_losses(self, batch: Windows, latent: Tensor, bonus: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of C51 and the priority, each (B,)."""
+        with torch.no_grad():
+            images = self.images(batch.observations[:, N_STEP])
+            probs = F.softmax(self.target.logits(self.target.encode(images)), -1)
+            chooser = F.softmax(self.online.logits(self.online.encode(images)), -1)
+            best = (chooser * self.support).sum(-1).argmax(-1)
+            chosen = probs[torch.arange(len(best)), best]
+            target = self.projected(batch, chosen, bonus)
+        actions = torch.from_numpy(batch.actions[:, 0])
+        logits = self.online.logits(latent)[torch.arange(len(actions)), actions]
+        log_probs = F.log_softmax(logits, -1)
+        losses = -(target * log_probs).sum(-1)
+        entropy = -torch.xlogy(target, target).sum(-1)
+        return losses, (losses.detach() - entropy).clamp(min=0)
+
+    def projected(self, batch: Windows, probs: Tensor, bonus: Tensor) -> Tensor:
+        """The n-step target on the atoms (B, 51); it bootstraps unless the first step ends."""
+        returns, alive = np.zeros(len(batch.index)), np.ones(len(batch.index), dtype=bool)
+        for step in range(N_STEP):
+            returns += DISCOUNT**step * alive * batch.rewards[:, step]
+            alive &= ~batch.ends[:, step]
+        discounts = torch.from_numpy(DISCOUNT**N_STEP * ~batch.ends[:, 0]).float()
+        shift = torch.from_numpy(returns).float() + bonus
+        points = (shift[:, None] + discounts[:, None] * self.support).clamp(-10, 10)
+        gap = self.support[1] - self.support[0]
+        distance = (points[:, None, :] - self.support[None, :, None]).abs()  # (B, atom, point)
+        share = (1 - distance / gap).clamp(0, 1)
+        return (share * probs[:, None, :]).sum(-1)
+
+    def spr_losses(self, batch: Windows, latent: Tensor) -> Tensor:
+        """The loss of self-prediction (B,): the mean over k = 1 .. 5; k = 0 has weight 0."""
+        predictions = [self.online.predictor(self.online.project(latent))]
+        actions = torch.from_numpy(batch.actions)
+        for k in range(JUMPS):
+            latent = self.online.step(latent, actions[:, k])
+            predictions.append(self.online.predictor(self.online.project(latent)))
+        with torch.no_grad():
+            frames = batch.observations[:, : JUMPS + 1].reshape(-1, STACK, SIZE, SIZE)
+            targets = self.target.project(self.target.encode(self.images(frames)))
+            targets = targets.view(len(latent), JUMPS + 1, -1)
+        losses = torch.zeros(len(latent))
+        alive = ~batch.ends[:, 0]
+        for k, prediction in enumerate(predictions):
+            foreseen = F.normalize(prediction, dim=-1, eps=1e-3)
+            seen = F.normalize(targets[:, k], dim=-1, eps=1e-3)
+            error = (foreseen - seen).pow(2).sum(-1)
+            weight = 0.0 if k == 0 else 1 / JUMPS
+            alive = alive & ~batch.ends[:, k]
+            losses = losses + weight * torch.from_numpy(alive) * error
+        return losses
+
+    def descend(self, loss: Tensor) -> None:
+        self.optimiser.zero_grad()
+        loss.backward()
+        own = [
+            parameter
+            for name, parameter in self.online.named_parameters()
+            if not name.startswith(("transition", "predictor"))
+        ]
+        nn.utils.clip_grad_norm_(own, CLIP_NORM)
+        nn.utils.clip_grad_norm_(self.online.transition.parameters(), CLIP_NORM)
+        self.optimiser.step()
+
+
+def rescale(latent: Tensor) -> Tensor:
+    """Each sample to [0, 1]; a constant one becomes zeros."""
+    flat = latent.flatten(1)
+    low = flat.min(1, keepdim=True)[0]
+    width = flat.max(1, keepdim=True)[0] - low
+    width = torch.where(width == 0, torch.ones_like(width), width)
+    return ((flat - low) / width).view_as(latent)

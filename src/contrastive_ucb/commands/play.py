@@ -1,0 +1,159 @@
+"""`cucb play RUN`: watch what a run of `cucb train` has learnt."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.commands.train import text_of, use_threads
+
+if TYPE_CHECKING:
+    from contrastive_ucb.evaluation.watch import Moment, Viewing
+    from contrastive_ucb.experiments.trained import Trained
+
+HELP = """usage: cucb play RUN [options]
+
+Play the episodes of 'cucb eval' one by one with the newest weights of a run, and film them: the
+game, and under it the bonus of each step. RUN is a run folder, or what was --out of 'cucb train' if
+one run lies below it. MP4 takes pip install 'contrastive-ucb[video]'; without it, it is a GIF.
+
+`cucb play RUN --help` lists the options, for example
+  cucb play runs/breakout --video breakout.mp4
+"""
+
+
+@dataclass(frozen=True)
+class Play:
+    """Play episodes with the newest weights of a run, and film them with the bonus of each step."""
+
+    video: Path | None = None
+    """Where the video goes, .mp4 or .gif; without it only the summary is printed."""
+    episodes: int = 1
+    """How many, one after the other."""
+    seed: int = 0
+    """The first episode: 0 is the first one of 'cucb eval', 1 its second, and so on."""
+    epsilon: float | None = None
+    """Part of uniform actions; by default that of 'cucb eval'."""
+    max_steps: int = 2000
+    """Steps after which an episode is left."""
+    fps: float = 15.0
+    """Steps shown a second; Atari itself runs at 15."""
+    scale: int | None = None
+    """Pixels of the video a pixel of the game; by default the picture gets 320 high or more."""
+    threads: int | None = None
+    """Threads of torch; by default 2 for large images (Atari), otherwise 1."""
+    json: bool = False
+    """Print the summary as one JSON object, the last line of stdout."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("episodes", 1), ("seed", 0), ("max_steps", 1)):
+            check_size(name, getattr(self, name), least)
+        for name in ("scale", "threads"):
+            if getattr(self, name) is not None:
+                check_size(name, getattr(self, name))
+        if self.epsilon is not None and not 0 <= self.epsilon <= 1:
+            raise ValueError(f"epsilon must be in [0, 1], got {self.epsilon}")
+        if not (isfinite(self.fps) and self.fps > 0):
+            raise ValueError(f"fps must be positive and finite, got {self.fps}")
+
+
+def run(arguments: Sequence[str]) -> None:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(HELP, end="")
+        return
+    if arguments[0].startswith("-"):
+        raise ValueError(f"name a run before {arguments[0]}, such as runs/breakout")
+    path, *rest = arguments
+    options = parse(Play, rest, f"cucb play {path}", Play())
+    video = _video_path(options.video)
+
+    from contrastive_ucb.evaluation.watch import Viewing
+    from contrastive_ucb.experiments.trained import load_trained  # imports torch
+
+    trained = load_trained(Path(path))
+    use_threads(options.threads, trained.frame_shape)
+    viewing = Viewing(
+        first=options.seed,
+        episodes=options.episodes,
+        epsilon=trained.config.eval_epsilon if options.epsilon is None else options.epsilon,
+        max_steps=options.max_steps,
+        draws=video is not None,
+    )
+    moments, frames = _play(trained, viewing, video, options)
+    summary = {
+        "algo": trained.algo,
+        "env": trained.env,
+        "seed": trained.seed,
+        "step": trained.step,
+        "first_episode": viewing.first,
+        "epsilon": viewing.epsilon,
+        **summarise(moments),
+        "video": None if video is None else str(video),
+        "frames": frames,
+        "run_dir": str(trained.run_dir),
+    }
+    emit(summary, options.json, _text(summary))
+
+
+def summarise(moments: Sequence[Moment]) -> dict[str, Any]:
+    """Scores and steps of the episodes, and the bonus over all of them."""
+    last = [moment for moment in moments if moment.action is None]
+    bonuses = [moment.bonus for moment in moments if moment.bonus is not None]
+    return {
+        "scores": [moment.score for moment in last],
+        "steps": [moment.step for moment in last],
+        "left_early": sum(not moment.is_over for moment in last),
+        "mean_bonus": sum(bonuses) / len(bonuses) if bonuses else None,
+        "first_bonus": bonuses[0] if bonuses else None,
+        "last_bonus": bonuses[-1] if bonuses else None,
+    }
+
+
+def _play(
+    trained: Trained, viewing: Viewing, video: Path | None, options: Play
+) -> tuple[list[Moment], int]:
+    """The moments without their pictures, which go into the video, and its number of frames."""
+    from contrastive_ucb.evaluation.watch import watch
+    from contrastive_ucb.report.video import film, write_video
+
+    moments = watch(trained.agent, trained.env, trained.seed, viewing)
+    if video is None:
+        return list(moments), 0
+    seen: list[Moment] = []
+
+    def noted() -> Iterator[Moment]:
+        for moment in moments:
+            seen.append(moment._replace(picture=None))
+            yield moment
+
+    frames = write_video(video, film(noted(), options.scale), options.fps)
+    return seen, frames
+
+
+def _video_path(asked: Path | None) -> Path | None:
+    if asked is None:
+        return None
+    from contrastive_ucb.report.video import video_path
+
+    path = video_path(asked)
+    if path != asked:
+        advice = "pip install 'contrastive-ucb[video]' for MP4"
+        print(f"there is no video encoder, so {path} is written; {advice}", file=sys.stderr)
+    return path
+
+
+def _text(summary: dict[str, Any]) -> str:
+    """The summary for people: lists as words, and nothing about what there is not."""
+    shown: dict[str, Any] = {"score": ", ".join(f"{score:.6g}" for score in summary["scores"])}
+    for name, value in summary.items():
+        if isinstance(value, list):
+            value = ", ".join(str(one) for one in value)
+        if value is not None and not (name in ("left_early", "frames") and value == 0):
+            shown[name] = value
+    return text_of(shown)

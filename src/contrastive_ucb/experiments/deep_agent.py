@@ -1,0 +1,206 @@
+"""The deep agents in Python: `cu.SPRUCB("ALE/Pong-v5", seed=0)` learns, predicts, saves and loads.
+
+It is what `cucb train` trains, with the same bits for the same seed and length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.data.history import Frames
+from contrastive_ucb.data.replay_files import ReplayFiles
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.evaluation.rollouts import digest
+from contrastive_ucb.evaluation.rollouts import evaluate as play_episodes
+from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.experiments.train import Training, progress_values, train
+from contrastive_ucb.experiments.train import resume as load_newest
+from contrastive_ucb.training.allocator import keep_freed_memory
+from contrastive_ucb.training.checkpoint import (
+    latest_checkpoint,
+    prune_checkpoints,
+    save_checkpoint,
+)
+from contrastive_ucb.training.deep import Trainer
+from contrastive_ucb.training.device import choose_device
+from contrastive_ucb.training.events import Event, ProgressListener
+from contrastive_ucb.training.interrupts import interrupts
+
+
+class DeepAgent:
+    """A deep agent and the environment it learns in.
+
+    env       `Pong`, `MinAtar/Breakout-v1`, `DeepSea-10`, or an id of Gymnasium
+    algo      one of `spr-ucb`, `spr` and `rainbow`
+    bonus     preset of the UCB bonus: `paper`, `reference`, `algorithm-1` or `none`; by default the
+              algorithm's
+    settings  what else differs, such as {"n_step": 3, "bonus.scale": 0.5}
+    device    auto takes CUDA where there is any
+    """
+
+    kind = "deep"
+
+    def __init__(
+        self,
+        env: str,
+        seed: int = 0,
+        *,
+        algo: str = "spr-ucb",
+        bonus: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        device: Literal["auto", "cpu", "cuda"] = "auto",
+    ):
+        chosen = dict(settings or {}) | ({} if bonus is None else {"bonus.preset": bonus})
+        self.device = choose_device(device)
+        self.training = Training(env, algo, chosen, steps=1, seed=seed)  # `learn` says how many
+        self.trainer: Trainer = self.training.trainer(self.device)
+
+    @property
+    def env(self) -> str:
+        """The one name of the environment."""
+        return self.training.env
+
+    @property
+    def n_steps(self) -> int:
+        """Steps that were learnt from."""
+        return self.trainer.n_steps
+
+    @property
+    def returns(self) -> Array:
+        """Raw returns of all training episodes so far."""
+        return np.array(self.trainer.returns)
+
+    def learn(
+        self,
+        env_steps: int,
+        *,
+        resume: bool = False,
+        out: str | Path = "runs",
+        progress: bool = True,
+    ) -> Self:
+        """Learn for `env_steps` more steps.
+
+        resume  keep a run folder under `out`: a script that was killed and is repeated goes on
+                where it was, and one that was finished learns nothing twice
+        """
+        check_size("env_steps", env_steps)
+        keep_freed_memory()
+        if resume:
+            return self._learn_in_folder(env_steps, Path(out), progress)
+        until = self.n_steps + env_steps
+        self.trainer.steps = until  # importance weights grow up to here
+        with ExitStack() as closing:
+            bar = ProgressListener(until, self.training.algo, start=self.n_steps)
+            shown: dict[str, float] = {}
+            if progress:
+                closing.callback(bar.close)
+            interrupted = closing.enter_context(interrupts())
+            for event in self.trainer.run(until):
+                shown |= progress_values(event)
+                if progress:
+                    bar.on_event(Event(event.step, shown))
+                if interrupted.is_set():  # the step is whole, and a next call goes on from here
+                    raise KeyboardInterrupt
+        return self
+
+    def _learn_in_folder(self, env_steps: int, out: Path, progress: bool) -> Self:
+        if self.n_steps:
+            raise UserError(
+                f"resume=True is for a new agent; this one has learnt {self.n_steps} steps"
+            )
+        self.training = replace(self.training, steps=env_steps)
+        train(self.training, out, progress=progress, device=self.device)
+        self.trainer = self.training.trainer(self.device)
+        folder = RunFolder(self.training.spec(), out)
+        load_newest(self.trainer, ReplayFiles(folder.path / "replay"), folder.checkpoints)
+        return self
+
+    def predict(
+        self,
+        observation: Frames,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[IntArray, Any]:
+        """The best actions for one observation (stack * C, ...) or several (n, stack * C, ...).
+
+        `deterministic=False` draws the part `eval_epsilon` of them uniformly, as evaluations do.
+        `state` and `episode_start` are there for tools that pass them.
+        """
+        shape = self.trainer.agent.inputs.shape
+        seen = np.asarray(observation, dtype=self.trainer.agent.inputs.dtype)
+        if seen.shape[-len(shape) :] != shape or seen.ndim > len(shape) + 1:
+            raise UserError(
+                f"an observation of {self.env} has shape {shape}, got {seen.shape}; stack the last "
+                f"{self.trainer.env.stack} frames, oldest first"
+            )
+        actions = self.trainer.agent.best(seen.reshape(-1, *shape))
+        if not deterministic:
+            drawn = self.trainer.policy.random((2, len(actions)))
+            uniform = (drawn[1] * self.trainer.env.n_actions).astype(actions.dtype)
+            actions = np.where(drawn[0] < self.trainer.config.eval_epsilon, uniform, actions)
+        return actions.reshape(seen.shape[: seen.ndim - len(shape)]), state
+
+    def save(self, folder: str | Path) -> Path:
+        """Write everything into `folder`, its memory too; what was saved there is replaced."""
+        place = Path(folder)
+        files = ReplayFiles(place / "replay")
+        before = latest_checkpoint(place)
+        number = 1 if before is None else int(before.name.removeprefix("step_")) + 1
+        replay = files.save(self.trainer.replay)
+        state = {
+            "kind": self.kind,
+            "env": self.env,
+            "algo": self.training.algo,
+            "settings": dict(self.training.settings),
+            "seed": self.training.seed,
+            "steps": self.trainer.steps,
+            "trainer": self.trainer.state_dict(),
+            "replay": replay,
+        }
+        saved = save_checkpoint(place, number, state)
+        prune_checkpoints(place, keep=1)
+        files.prune([{"pieces": replay["pieces"]}])
+        return saved
+
+    @classmethod
+    def restore(cls, folder: Path, state: Mapping[str, Any]) -> DeepAgent:
+        """The agent that `save` wrote into `folder`; it goes on exactly where it stopped."""
+        agent = DeepAgent(
+            state["env"], state["seed"], algo=state["algo"], settings=state["settings"]
+        )
+        agent.trainer.steps = state["steps"]
+        agent.trainer.load_state_dict(state["trainer"])
+        ReplayFiles(folder / "replay").load(agent.trainer.replay, state["replay"])
+        return agent
+
+
+class SPRUCB(DeepAgent):
+    """SPR with the UCB bonus: `DeepAgent` with algo="spr-ucb"."""
+
+    def __init__(
+        self,
+        env: str,
+        seed: int = 0,
+        *,
+        bonus: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        device: Literal["auto", "cpu", "cuda"] = "auto",
+    ):
+        super().__init__(env, seed, algo="spr-ucb", bonus=bonus, settings=settings, device=device)
+
+
+def evaluate(agent: DeepAgent, episodes: int = 100) -> dict[str, Any]:
+    """Raw scores of whole episodes without noise, bonus and augmentation: mean, median, scores."""
+    epsilon = agent.trainer.config.eval_epsilon
+    player, seed = agent.trainer.agent, agent.training.seed
+    scores = play_episodes(player, agent.env, seed, episodes, epsilon)
+    return {**digest(scores), "scores": scores.tolist()}

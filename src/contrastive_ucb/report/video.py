@@ -1,0 +1,217 @@
+"""Episodes as a video: the game, and under it the bonus of every step so far.
+
+    +------------------------+
+    |  picture of the game   |   enlarged by whole pixels
+    +------------------------+
+    | episode 0  step  score |
+    | bonus 0.0123           |
+    | strip chart            |   all steps of the episode so far, the present one marked
+    +------------------------+
+
+An agent without a bonus has its largest Q there instead. MP4 needs the extra `video`; a GIF can
+always be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from math import ceil, floor, log10
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from contrastive_ucb.envs.frames import Picture
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.evaluation.watch import Moment
+from contrastive_ucb.training.files import draft_of, sync_to_disk
+
+LEAST_SIDE = 320  # pixels: no video is less wide, no enlarged picture less high
+CHART_HEIGHT = 84
+MARGIN, LINE = 8, 20  # pixels around the text and from line to line
+FEWEST_STEPS = 16  # the time axis of a chart has room for at least as many
+FLATNESS = 20  # the least part of the largest entry that the axis of values covers
+SHARPNESS = 2  # charts are drawn larger by this factor and shrunk: Pillow's lines have steps
+BACKGROUND, FAINT, INK, CURVE = (22, 24, 29), (98, 104, 115), (236, 236, 236), (240, 165, 30)
+
+
+def film(moments: Iterable[Moment], scale: int | None = None) -> Iterator[Picture]:
+    """The frames of the video, one a moment, all of one size.
+
+    scale  pixels of the video a pixel of the game; by default enough to be seen well
+    """
+    series: list[float] = []
+    said = ""
+    for moment in moments:
+        if moment.picture is None:
+            raise ValueError("a moment has no picture; watch with draws=True")
+        if moment.step == 0:
+            series = []
+        name = "bonus" if moment.bonus is not None else "value"
+        figure = moment.value if moment.bonus is None else moment.bonus
+        if figure is not None:  # the last moment has none, and keeps what was said before it
+            series.append(figure)
+            said = f"{name} {figure:.4g}   action {moment.action}"
+        where = f"episode {moment.episode}   step {moment.step}   score {moment.score:.6g}"
+        factor = scale or ceil(LEAST_SIDE / len(moment.picture))
+        yield compose(moment.picture, factor, [where, said], series)
+
+
+def compose(picture: Picture, scale: int, lines: Sequence[str], series: Sequence[float]) -> Picture:
+    """One frame (height, width, 3) with even sides, which H.264 asks for.
+
+    picture  (h, w, 3), enlarged `scale` times
+    lines    text under it, the last one in the colour of the curve
+    series   what the chart shows
+    """
+    game = np.asarray(picture, dtype=np.uint8).repeat(scale, 0).repeat(scale, 1)
+    height, width = game.shape[:2]
+    full_width = max(width, LEAST_SIDE) + width % 2 * (width >= LEAST_SIDE)
+    chart_top = height + MARGIN + LINE * len(lines)
+    full_height = chart_top + CHART_HEIGHT + MARGIN
+    frame = Image.new("RGB", (full_width, full_height + full_height % 2), BACKGROUND)
+    frame.paste(Image.fromarray(game), ((full_width - width) // 2, 0))
+    pen = ImageDraw.Draw(frame)
+    for at, line in enumerate(lines):
+        colour = CURVE if at == len(lines) - 1 else INK
+        pen.text((MARGIN, height + MARGIN + LINE * at), line, colour, font=_font(15))
+    chart = strip_chart(series, full_width - 2 * MARGIN, CHART_HEIGHT)
+    frame.paste(Image.fromarray(chart), (MARGIN, chart_top))
+    return np.asarray(frame)
+
+
+def strip_chart(series: Sequence[float], width: int, height: int) -> Picture:
+    """The series as a curve (height, width, 3) with a mark on its last point.
+
+    Both axes end at round numbers, so that they seldom move while the series grows.
+    """
+    low, high = value_range(series)
+    span = max(FEWEST_STEPS, 2 ** ceil(np.log2(max(len(series), 1)))) - 1
+    big = Image.new("RGB", (width * SHARPNESS, height * SHARPNESS), BACKGROUND)
+    pen = ImageDraw.Draw(big)
+    labels = [f"{high:g}", f"{low:g}"]
+    left = SHARPNESS * (MARGIN + ceil(max(_font(12).getlength(label) for label in labels)))
+    top, bottom = SHARPNESS * 8, SHARPNESS * (height - 8)
+    for level, label in zip((high, low), labels, strict=True):
+        y = _between(level, low, high, bottom, top)
+        pen.line([(left, y), (big.width, y)], FAINT, SHARPNESS)
+        pen.text((left - 4 * SHARPNESS, y), label, INK, _font(12 * SHARPNESS), anchor="rm")
+    x = left + np.arange(len(series)) * (big.width - left - 5 * SHARPNESS) / span
+    points = [
+        (at, _between(value, low, high, bottom, top))
+        for at, value in zip(x.tolist(), series, strict=True)
+    ]
+    if points:
+        pen.line([(points[-1][0], top), (points[-1][0], bottom)], FAINT, SHARPNESS)
+        pen.line(points, CURVE, 2 * SHARPNESS)
+        pen.circle(points[-1], 4 * SHARPNESS, INK)
+    return np.asarray(big.resize((width, height), Image.Resampling.BOX))
+
+
+def value_range(series: Sequence[float]) -> tuple[float, float]:
+    """Round numbers around the series: the axis.
+
+    What hardly moves must not look wild: they are at least 1/20 of the largest entry apart.
+    """
+    if not any(series):
+        return 0.0, 1.0
+    least, most = min(series), max(series)
+    unit = rounded_up(max(most - least, max(abs(least), abs(most)) / FLATNESS))
+    low = floor(least / unit)
+    return low * unit, max(ceil(most / unit), low + 1) * unit
+
+
+def rounded_up(value: float) -> float:
+    """The least of 1, 2 and 5 times a power of ten that is not below a positive value."""
+    power = 10.0 ** floor(log10(value))
+    digits = (1, 2, 5, 10, 20)  # the last one for a logarithm that was rounded down
+    return next(power * digit for digit in digits if power * digit >= value)
+
+
+def has_encoder() -> bool:
+    """Whether MP4 can be written here."""
+    try:
+        import imageio.v2  # noqa: F401
+        import imageio_ffmpeg
+
+        imageio_ffmpeg.get_ffmpeg_exe()
+    except (ImportError, RuntimeError):  # the second: there is no program ffmpeg
+        return False
+    return True
+
+
+def video_path(asked: Path) -> Path:
+    """Where the video goes: as asked, or beside it as a GIF where MP4 cannot be written."""
+    ending = asked.suffix.lower()
+    if ending not in (".mp4", ".gif"):
+        raise UserError(f"a video ends in .mp4 or .gif, got {asked}; name it {asked.name}.mp4")
+    return asked if ending == ".gif" or has_encoder() else asked.with_suffix(".gif")
+
+
+def write_video(path: Path, frames: Iterable[Picture], frames_per_second: float) -> int:
+    """Write the frames to an .mp4 or .gif file, whole or not at all; how many there were."""
+    write = _write_gif if path.suffix.lower() == ".gif" else _write_mp4
+    count = 0
+
+    def counted() -> Iterator[Picture]:
+        nonlocal count
+        for frame in frames:
+            yield frame
+            count += 1
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = draft_of(path)
+    draft = draft.with_name(draft.name + path.suffix.lower())  # the encoder looks at the ending
+    try:
+        write(draft, counted(), frames_per_second)
+        sync_to_disk(draft)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_to_disk(path.parent)
+    return count
+
+
+def _write_mp4(path: Path, frames: Iterator[Picture], frames_per_second: float) -> None:
+    import imageio.v2
+
+    open_writer: Callable[..., Any] = imageio.v2.get_writer
+    with open_writer(
+        path,
+        format="FFMPEG",
+        mode="I",
+        fps=frames_per_second,
+        codec="libx264",
+        quality=8,
+        pixelformat="yuv420p",  # what every player knows
+        macro_block_size=2,
+        ffmpeg_log_level="error",
+    ) as writer:
+        for frame in frames:
+            writer.append_data(frame)
+
+
+def _write_gif(path: Path, frames: Iterator[Picture], frames_per_second: float) -> None:
+    first = Image.fromarray(next(frames))
+    hundredths = max(2, round(100 / frames_per_second))  # viewers slow down whatever is faster
+    first.save(
+        path,
+        format="GIF",
+        save_all=True,
+        append_images=(Image.fromarray(frame) for frame in frames),
+        duration=10 * hundredths,
+        loop=0,
+    )
+
+
+def _between(value: float, low: float, high: float, start: float, end: float) -> float:
+    """The point that lies between start and end as value lies between low and high."""
+    return start + (value - low) / (high - low) * (end - start)
+
+
+@cache
+def _font(size: int) -> Any:
+    return ImageFont.load_default(size)

@@ -1,0 +1,173 @@
+"""The yardstick of `cucb bench deep` does the work of the preset `reference`, no more and no less.
+
+Weights and noise are copied across, augmentation is off, and both learn from the same windows.
+"""
+
+import importlib.util
+import sys
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from contrastive_ucb.agents.network import Network
+from contrastive_ucb.agents.presets import configure
+from contrastive_ucb.agents.rainbow import Rainbow
+from contrastive_ucb.data.batch import Batch
+from contrastive_ucb.data.replay import Replay
+
+ROOT = Path(__file__).parents[2]
+N_ACTIONS, BATCH = 3, 8
+
+
+@pytest.fixture(scope="module")
+def code() -> ModuleType:
+    path = ROOT / "benchmarks" / "yardstick.py"
+    spec = importlib.util.spec_from_file_location("yardstick", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["yardstick"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def learner(preset: str, ridge: float) -> Rainbow:
+    settings = {
+        "bonus.preset": preset,
+        "bonus.ridge": ridge,
+        "cut": "published",  # the rule of the yardstick, also without a bonus
+        "augment": False,
+        "batch_size": BATCH,
+        "replay_capacity": 400,
+    }
+    config = configure("spr-ucb", settings, (1, 84, 84))
+    agent = Rainbow(config, (1, 84, 84), 4, N_ACTIONS, (-10.0, 10.0), seed=1)
+    agent.network.head.sample_noise = lambda rng: None  # type: ignore[method-assign]
+    return agent
+
+
+def played(agent: Rainbow, rng: np.random.Generator) -> Replay:
+    """Episodes of 3 to 40 random steps, so that windows have ends of all kinds."""
+    replay = agent.new_replay()
+    for length in [4, 40, 3, 25, 12, 7, 30, 5, 40, 9, 20, 60]:
+        replay.begin(rng.integers(0, 256, (1, 84, 84), dtype=np.uint8))
+        for step in range(length):
+            frame = rng.integers(0, 256, (1, 84, 84), dtype=np.uint8)
+            reward = float(rng.normal())
+            replay.add(int(rng.integers(N_ACTIONS)), reward, frame, step == length - 1, False)
+    return replay
+
+
+def windows(code: ModuleType, replay: Replay, batch: Batch) -> Any:
+    window = replay.window(batch.index, code.WINDOW)
+    rows = np.arange(len(batch.index))[:, None]
+    return code.Windows(
+        observations=window.observations()[rows, window.shown],
+        actions=window.actions,
+        previous=window.previous,
+        rewards=replay.history.at("reward", window.times),
+        ends=window.terminated | window.truncated,
+        weights=batch.weights,
+        index=batch.index,
+    )
+
+
+def by_channel(columns: Tensor) -> Tensor:
+    """Columns (..., 7 7 64) in the order (..., 64 7 7)."""
+    return columns.unflatten(-1, (7, 7, 64)).movedim(-1, -3).flatten(-3)
+
+
+@torch.no_grad()
+def copied(network: Network, own: torch.nn.Module) -> torch.nn.Module:
+    """The weights and the noise of the package's network in one of the yardstick's."""
+    own = deepcopy(own)
+    for theirs, layer in zip((0, 2, 4), network.encoder.layers, strict=True):
+        own.encoder[theirs].load_state_dict(layer.state_dict())
+    head, size = network.head, network.head.width
+    assert head.value is not None
+    parts = [("value_hidden", slice(0, size), 0), ("advantage_hidden", slice(size, None), 1)]
+    for name, rows, group in parts:
+        layer = getattr(own, name)
+        layer.weight_mu.copy_(by_channel(head.first.weight[rows]))
+        layer.weight_sigma.copy_(by_channel(head.first.weight_sigma[rows]))
+        noise = by_channel(head.first.noise_in[group])
+        layer.weight_epsilon.copy_(torch.outer(head.first.noise_out[rows], noise))
+        layer.bias_mu.copy_(head.first.bias[rows])
+        layer.bias_sigma.copy_(head.first.bias_sigma[rows])
+        layer.bias_epsilon.copy_(head.first.noise_out[rows])
+    for name, given in (("value", head.value), ("advantage", head.advantage)):
+        layer = getattr(own, name)
+        layer.weight_mu.copy_(given.weight)
+        layer.weight_sigma.copy_(given.weight_sigma)
+        layer.weight_epsilon.copy_(torch.outer(given.noise_out, given.noise_in[0]))
+        layer.bias_mu.copy_(given.bias)
+        layer.bias_sigma.copy_(given.bias_sigma)
+        layer.bias_epsilon.copy_(given.noise_out)
+    assert network.prediction is not None
+    model = network.prediction.transition
+    for theirs, layer in ((0, model.first), (3, model.second)):
+        own.transition[theirs].load_state_dict(layer.state_dict())
+    own.transition[2].load_state_dict(model.norm.state_dict(), strict=False)
+    own.predictor.load_state_dict(network.prediction.predictor.state_dict())
+    return own
+
+
+# With the ridge of the release, 1e-5, the float32 inverse has few digits of its own.
+@pytest.mark.parametrize(
+    ("preset", "ridge", "tolerance"),
+    [("none", 1.0, 1e-4), ("reference", 1e-2, 1e-4), ("reference", 1e-5, 2e-3)],
+)
+def test_the_yardstick_computes_what_reference_computes(
+    code: ModuleType, preset: str, ridge: float, tolerance: float
+) -> None:
+    agent = learner(preset, ridge)
+    rng = np.random.default_rng(0)
+    replay = played(agent, rng)
+    replay.update_priorities(replay.drawable(), rng.random(len(replay)))
+    yardstick = code.Yardstick(
+        N_ACTIONS, bonus=preset != "none", augment=False, noisy=False, ridge=ridge
+    )
+    before = copied(agent.network, yardstick.online)
+    yardstick.online.load_state_dict(before.state_dict())
+    yardstick.target.load_state_dict(before.state_dict())
+    for _ in range(2):  # the second one with a Sigma and a target network that have moved
+        batch = replay.sample(rng.random(BATCH), importance_exponent=0.6)
+        given = windows(code, replay, batch)
+        expected = agent.update(replay, batch)
+        found = yardstick.update(given)
+        for name, value in expected.items():
+            assert found[name] == pytest.approx(value, rel=tolerance), name
+        leaves = replay.tree.get(batch.index % replay.history.capacity) ** 2
+        latest = dict(zip(batch.index, found["priorities"], strict=True))
+        assert leaves == pytest.approx([latest[at] for at in batch.index], rel=tolerance)
+        assert (preset == "none") == ("bonus/mean" not in expected)
+    after = copied(agent.network, yardstick.online)
+    for name, parameter in after.named_parameters():
+        moved = (parameter - before.get_parameter(name)).abs().mean()
+        apart = (parameter - yardstick.online.get_parameter(name)).abs().mean()
+        assert apart <= 10 * tolerance * moved, name
+
+
+def test_the_plain_replay_gives_what_the_package_gives(code: ModuleType) -> None:
+    agent = learner("reference", 1.0)
+    replay = played(agent, np.random.default_rng(0))
+    entries = replay.history.entries(0, replay.history.now)
+    acted = ~entries["closing"]
+    frames, times = entries["frame"][acted, 0], np.flatnonzero(acted)
+    fields = [entries[name][acted] for name in ("action", "reward", "terminated")]
+    found = code.PlainReplay(frames, *fields).sample()
+    batch = replay.sample(np.zeros(1), importance_exponent=1.0)
+    index = np.array([times[at] for at in found.index])
+    expected = windows(code, replay, replace(batch, index=index))
+    for name in ("observations", "actions", "previous", "rewards", "ends"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+    assert found.ends[:, 1:6].any()
+    assert (found.observations[:, 0, 0] == 0).all((1, 2)).any()  # a blank frame
+    assert found.weights.tolist() == [1.0] * 32

@@ -1,0 +1,213 @@
+"""The video: what its frames show, and files that decode to them."""
+
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from math import log10
+from pathlib import Path
+
+import imageio.v2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from contrastive_ucb.envs.frames import Picture
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.evaluation.watch import Moment
+from contrastive_ucb.report.video import (
+    CURVE,
+    INK,
+    compose,
+    film,
+    has_encoder,
+    rounded_up,
+    strip_chart,
+    value_range,
+    video_path,
+    write_video,
+)
+
+
+def picture(height: int = 10, width: int = 14, seed: int = 0) -> Picture:
+    return np.random.default_rng(seed).integers(256, size=(height, width, 3), dtype=np.uint8)
+
+
+def moments(count: int = 5, bonus: bool = True) -> Iterator[Moment]:
+    for step in range(count):
+        own = 0.1 * (step + 1) if bonus else None
+        yield Moment(0, step, step / 2, picture(), step % 2, -0.5 - step, own)
+    yield Moment(0, count, count / 2, picture(seed=1), is_over=True)
+
+
+def near(image: Picture, colour: tuple[int, int, int]) -> np.ndarray:
+    """Where the picture has this colour   (height, width)"""
+    return np.abs(image.astype(int) - colour).max(-1) < 12
+
+
+@pytest.mark.parametrize(("height", "width"), [(10, 14), (210, 160), (33, 7), (7, 333)])
+@pytest.mark.parametrize("scale", [1, 3])
+def test_the_game_is_enlarged_by_whole_pixels_above_the_chart(
+    height: int, width: int, scale: int
+) -> None:
+    game = picture(height, width)
+    frame = compose(game, scale, ["one", "two"], [0.1, 0.2])
+    assert (frame.shape[0] % 2, frame.shape[1] % 2, frame.dtype) == (0, 0, np.uint8)
+    assert frame.shape[1] >= 320
+    assert frame.shape[0] > height * scale + 100
+    left = (frame.shape[1] - width * scale) // 2
+    shown = frame[: height * scale, left : left + width * scale]
+    np.testing.assert_array_equal(shown[scale // 2 :: scale, scale // 2 :: scale], game)
+    np.testing.assert_array_equal(shown, np.kron(game, np.ones((scale, scale, 1), np.uint8)))
+
+
+def test_the_mark_is_where_the_series_ends() -> None:
+    places = []
+    for series in ([0.0, 1.0], [1.0, 0.0], [0.0, 1.0, 0.0, 1.0]):
+        rows, columns = np.nonzero(near(strip_chart(series, 300, 80)[:, 20:], INK))
+        places.append((rows.mean(), columns.mean()))
+    (high, early), (low, also_early), (again_high, late) = places
+    assert high == pytest.approx(again_high, abs=1)
+    assert low - high == pytest.approx(80 - 16, abs=1)
+    assert early == pytest.approx(also_early, abs=1)
+    assert late > early + 20
+
+
+def test_the_curve_passes_through_all_steps_however_many() -> None:
+    for count in (2, 16, 17, 500):
+        chart = strip_chart([0.0, 1.0] * (count // 2), 300, 80)
+        columns = near(chart, CURVE).any(0).nonzero()[0]
+        # Half of the time axis is always in use, once there are 16 steps.
+        assert np.ptp(columns) > (130 if count > 2 else 10)
+        assert columns.max() < 300
+    assert strip_chart([], 300, 80).shape == (80, 300, 3)
+
+
+@given(st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 6)), max_size=20))
+def test_the_axis_holds_the_series(series: list[float]) -> None:
+    low, high = value_range(series)
+    assert low < high
+    assert all(low - 1e-9 * abs(low) <= value <= high + 1e-9 * abs(high) for value in series)
+    if any(series):
+        size = max(abs(value) for value in series)
+        assert high - low <= 5 * max(np.ptp(series), size / 20) * (1 + 1e-9)
+        assert high - low >= size / 20 * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("series", "ends"),
+    [
+        ([], (0, 1)),
+        ([0.0], (0, 1)),
+        ([0.0, 0.03], (0, 0.05)),
+        ([0.1407, 0.1409], (0.14, 0.15)),
+        ([-3.0, 1.0], (-5, 5)),
+        ([-2.0], (-2, -1.9)),
+    ],
+)
+def test_axes_end_at_round_numbers(series: list[float], ends: tuple[float, float]) -> None:
+    assert value_range(series) == pytest.approx(ends)
+
+
+@given(st.floats(1e-30, 1e30))
+def test_rounding_up_is_up_and_round(value: float) -> None:
+    up = rounded_up(value)
+    assert value <= up <= 2.5 * value * (1 + 1e-9)
+    assert min(abs(log10(up / digit) % 1 - whole) for digit in (1, 2, 5) for whole in (0, 1)) < 1e-6
+
+
+def test_every_moment_is_a_frame_that_differs_from_the_one_before() -> None:
+    frames = list(film(moments()))
+    assert len(frames) == 6
+    assert {frame.shape for frame in frames} == {frames[0].shape}
+    assert all((one != other).any() for one, other in pairwise(frames))
+    assert frames[0].shape[1] == 14 * 32
+    assert len({frame.shape for frame in film(moments(), 2)} | {frames[0].shape}) == 2
+
+
+def test_a_series_begins_anew_with_each_episode() -> None:
+    alone, twice = list(film(moments())), list(film([*moments(), *moments()]))
+    np.testing.assert_array_equal(twice, alone + alone)
+
+
+def test_without_a_bonus_the_value_is_drawn() -> None:
+    bonus, value = list(film(moments())), list(film(moments(bonus=False)))
+    below = slice(320, None)
+    assert (bonus[3][below] != value[3][below]).any()
+    as_bonus = [one._replace(bonus=one.value) for one in moments(bonus=False)]
+    strip = slice(370, None)  # below the text, which names it
+    np.testing.assert_array_equal(value[3][strip], list(film(as_bonus))[3][strip])
+
+
+def test_moments_without_pictures_are_an_error() -> None:
+    with pytest.raises(ValueError, match="draws=True"):
+        list(film([Moment(0, 0, 0.0, None, 1, 0.5)]))
+
+
+def test_an_mp4_decodes_to_its_frames(tmp_path: Path) -> None:
+    frames = list(film(moments(9)))
+    path = tmp_path / "new" / "out.mp4"
+    assert write_video(path, iter(frames), 15) == len(frames) == 10
+    with imageio.v2.get_reader(path) as reader:
+        assert reader.get_meta_data()["fps"] == 15
+        found = list(reader.iter_data())
+    assert len(found) == 10
+    for frame, wanted in zip(found, frames, strict=True):
+        assert frame.shape == wanted.shape
+        assert np.abs(frame.astype(float) - wanted).mean() < 12  # it is compressed
+    assert [one.name for one in path.parent.iterdir()] == ["out.mp4"]
+
+
+@pytest.mark.parametrize(("fps", "duration"), [(15, 70), (10, 100), (1000, 20)])
+def test_a_gif_decodes_to_its_frames(fps: float, duration: int, tmp_path: Path) -> None:
+    frames = list(film(moments(9)))
+    path = tmp_path / "out.GIF"
+    assert write_video(path, iter(frames), fps) == 10
+    with Image.open(path) as gif:
+        assert (gif.format, gif.n_frames, gif.size) == ("GIF", 10, frames[0].shape[1::-1])
+        assert gif.info["duration"] == duration
+        for at, wanted in enumerate(frames):
+            gif.seek(at)
+            assert np.abs(np.asarray(gif.convert("RGB"), dtype=float) - wanted).mean() < 12
+
+
+@pytest.mark.parametrize("ending", ["mp4", "gif"])
+def test_a_video_that_fails_half_way_leaves_what_was_there(ending: str, tmp_path: Path) -> None:
+    def broken() -> Iterator[Picture]:
+        yield from list(film(moments()))[:3]
+        raise ArithmeticError("the game broke")
+
+    path = tmp_path / f"out.{ending}"
+    path.write_text("old")
+    with pytest.raises(ArithmeticError, match="the game broke"):
+        write_video(path, broken(), 15)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_ending_decides_and_a_gif_stands_in_where_there_is_no_encoder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert has_encoder()
+    assert video_path(Path("a/b.mp4")) == Path("a/b.mp4")
+    assert video_path(Path("a/b.gif")) == Path("a/b.gif")
+    for wrong in ("b.avi", "b"):
+        with pytest.raises(UserError, match=rf"ends in .mp4 or .gif, got {wrong}"):
+            video_path(Path(wrong))
+    for package in ("imageio.v2", "imageio_ffmpeg"):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, package, None)
+            assert not has_encoder()
+            assert video_path(Path("a/b.MP4")) == Path("a/b.gif")
+            assert video_path(Path("a/c.gif")) == Path("a/c.gif")
+
+
+def test_a_package_without_its_program_is_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    import imageio_ffmpeg
+
+    def missing() -> str:
+        raise RuntimeError("no ffmpeg exe could be found")
+
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", missing)
+    assert not has_encoder()
