@@ -3,8 +3,6 @@
 Weights and noise are copied across, augmentation is off, and both learn from the same windows.
 """
 
-import importlib.util
-import sys
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from torch import Tensor
 from contrastive_ucb.agents.network import Network
 from contrastive_ucb.agents.presets import configure
 from contrastive_ucb.agents.rainbow import Rainbow
+from contrastive_ucb.commands.bench_yardstick import load
 from contrastive_ucb.data.batch import Batch
 from contrastive_ucb.data.replay import Replay
 
@@ -28,13 +27,7 @@ N_ACTIONS, BATCH = 3, 8
 
 @pytest.fixture(scope="module")
 def code() -> ModuleType:
-    path = ROOT / "benchmarks" / "yardstick.py"
-    spec = importlib.util.spec_from_file_location("yardstick", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["yardstick"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    module: ModuleType = load(ROOT / "benchmarks" / "yardstick.py")
     return module
 
 

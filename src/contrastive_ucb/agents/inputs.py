@@ -20,7 +20,7 @@ from contrastive_ucb.agents.deep_config import RainbowConfig
 from contrastive_ucb.data.batch import Batch
 from contrastive_ucb.data.history import Frames
 from contrastive_ucb.representation.augment import intensity, random_shift
-from contrastive_ucb.representation.encoders import SMALLEST_ATARI
+from contrastive_ucb.representation.encoder_shapes import SMALLEST_ATARI
 
 PAD = 4  # pixels of a random shift
 

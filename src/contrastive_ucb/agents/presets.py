@@ -20,7 +20,7 @@ from math import prod
 from typing import Any
 
 from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
-from contrastive_ucb.representation.encoders import choose_encoder
+from contrastive_ucb.representation.encoder_shapes import choose_encoder
 
 SPR = RainbowConfig(spr_weight=5.0)
 DEEP_PRESETS: dict[str, RainbowConfig] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import multiprocessing
 import sys
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ class Rig:
 
     def works(self) -> dict[str, Callable[[], object]]:
         """One turn of each kind, by name; the first update of each is done here, untimed."""
-        code = _load(self.path)
+        code = load(self.path)
         env = make_deep_env(self.game, seed=self.seed, training=True)
         played = self._play()
         works: dict[str, Callable[[], object]] = {}
@@ -123,12 +123,8 @@ def _serve(connection: Connection, rig: Rig) -> None:
         pass
 
 
-def _load(path: Path) -> Any:
+def load(path: Path) -> Any:
     """The yardstick is a file of the repository, not a module of the package."""
-    spec = importlib.util.spec_from_file_location("yardstick", path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["yardstick"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    return importlib.import_module(path.stem)

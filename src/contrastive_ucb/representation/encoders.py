@@ -1,14 +1,8 @@
 """From observations to latents, and the two kinds of layers that every network is made of.
 
-| name             | layers                                        | 84x84 or 10x10 frames become |
-|------------------|-----------------------------------------------|------------------------------|
-| `atari`          | conv 32@8x8/4, 64@4x4/2, 64@3x3/1 (Nature DQN) | (64, 7, 7)                   |
-| `data-efficient` | conv 32@5x5/5, 64@5x5/5 (CURL)                | (64, 3, 3)                   |
-| `minatar`        | conv 16@3x3/1                                 | (16, 8, 8)                   |
-| `mlp`            | linear layers, any shape flattened            | (width of the last layer,)   |
-
-Every layer ends in a ReLU. Weights and biases start uniform on +-1/sqrt(inputs), PyTorch's default,
-drawn from the caller's stream: nothing here touches torch's global generator.
+`encoder_shapes.py` lists the encoders. Every layer ends in a ReLU. Weights and biases start uniform
+on +-1/sqrt(inputs), PyTorch's default, drawn from the caller's stream: nothing here touches torch's
+global generator.
 """
 
 from __future__ import annotations
@@ -22,23 +16,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from contrastive_ucb.representation.encoder_shapes import (
+    CONVOLUTIONS,
+    choose_encoder,
+    latent_shape,
+)
 from contrastive_ucb.representation.rescale import rescale
 
-CONVOLUTIONS = {  # (channels, kernel, stride) of each layer, no padding
-    "atari": ((32, 8, 4), (64, 4, 2), (64, 3, 1)),
-    "data-efficient": ((32, 5, 5), (64, 5, 5)),
-    "minatar": ((16, 3, 1),),
-}
-ENCODERS = (*CONVOLUTIONS, "mlp")
 Layer = TypeVar("Layer", bound=nn.Module)
-SMALLEST_ATARI = 36  # frames below 36x36 do not survive the three convolutions
 
 
 class Encoder(nn.Module):
     """Observations to latents.
 
     shape     of one observation: (C, H, W) with the stack among the channels, or anything for `mlp`
-    name      one of ENCODERS, or "auto" to choose by the shape
+    name      of an encoder, or "auto" to choose by the shape
     rescaled  latents are min-max rescaled to [0, 1], which SPR needs and plain Rainbow does without
     hidden    widths of the layers of `mlp`
     """
@@ -77,32 +69,6 @@ class Encoder(nn.Module):
         for layer in self.layers:
             latent = layer(latent).relu_()
         return rescale(latent) if self.rescaled else latent
-
-
-def choose_encoder(shape: Sequence[int]) -> str:
-    """The encoder for observations of this shape: big images, small images, anything else."""
-    if len(shape) != 3 or min(shape[1:]) < 3:
-        return "mlp"
-    return "atari" if min(shape[1:]) >= SMALLEST_ATARI else "minatar"
-
-
-def latent_shape(name: str, shape: Sequence[int], hidden: Sequence[int]) -> tuple[int, ...]:
-    """What the encoder makes of one observation; an error says which encoder fits instead."""
-    if name not in ENCODERS:
-        raise ValueError(f"unknown encoder {name!r}; choose one of {', '.join(ENCODERS)}")
-    if name == "mlp":
-        if not hidden or min(*shape, *hidden) < 1:
-            raise ValueError(f"encoder 'mlp' needs sizes of at least 1, got {shape} and {hidden}")
-        return (hidden[-1],)
-    better = choose_encoder(shape)
-    if len(shape) != 3:
-        raise ValueError(f"encoder {name!r} needs (C, H, W), got {tuple(shape)}; pass {better!r}")
-    height, width = shape[1:]
-    for _, kernel, stride in CONVOLUTIONS[name]:
-        height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
-        if min(height, width) < 1:
-            raise ValueError(f"frames {tuple(shape)} are too small for {name!r}; pass {better!r}")
-    return CONVOLUTIONS[name][-1][0], height, width
 
 
 def conv(

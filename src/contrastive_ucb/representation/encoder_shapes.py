@@ -1,0 +1,47 @@
+"""Which encoder suits which frames, and what becomes of their shape; without torch.
+
+| name             | layers                                        | 84x84 or 10x10 frames become |
+|------------------|-----------------------------------------------|------------------------------|
+| `atari`          | conv 32@8x8/4, 64@4x4/2, 64@3x3/1 (Nature DQN) | (64, 7, 7)                   |
+| `data-efficient` | conv 32@5x5/5, 64@5x5/5 (CURL)                | (64, 3, 3)                   |
+| `minatar`        | conv 16@3x3/1                                 | (16, 8, 8)                   |
+| `mlp`            | linear layers, any shape flattened            | (width of the last layer,)   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+CONVOLUTIONS = {  # (channels, kernel, stride) of each layer, no padding
+    "atari": ((32, 8, 4), (64, 4, 2), (64, 3, 1)),
+    "data-efficient": ((32, 5, 5), (64, 5, 5)),
+    "minatar": ((16, 3, 1),),
+}
+ENCODERS = (*CONVOLUTIONS, "mlp")
+SMALLEST_ATARI = 36  # frames below 36x36 do not survive the three convolutions
+
+
+def choose_encoder(shape: Sequence[int]) -> str:
+    """The encoder for observations of this shape: big images, small images, anything else."""
+    if len(shape) != 3 or min(shape[1:]) < 3:
+        return "mlp"
+    return "atari" if min(shape[1:]) >= SMALLEST_ATARI else "minatar"
+
+
+def latent_shape(name: str, shape: Sequence[int], hidden: Sequence[int]) -> tuple[int, ...]:
+    """What the encoder makes of one observation; an error says which encoder fits instead."""
+    if name not in ENCODERS:
+        raise ValueError(f"unknown encoder {name!r}; choose one of {', '.join(ENCODERS)}")
+    if name == "mlp":
+        if not hidden or min(*shape, *hidden) < 1:
+            raise ValueError(f"encoder 'mlp' needs sizes of at least 1, got {shape} and {hidden}")
+        return (hidden[-1],)
+    better = choose_encoder(shape)
+    if len(shape) != 3:
+        raise ValueError(f"encoder {name!r} needs (C, H, W), got {tuple(shape)}; pass {better!r}")
+    height, width = shape[1:]
+    for _, kernel, stride in CONVOLUTIONS[name]:
+        height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
+        if min(height, width) < 1:
+            raise ValueError(f"frames {tuple(shape)} are too small for {name!r}; pass {better!r}")
+    return CONVOLUTIONS[name][-1][0], height, width

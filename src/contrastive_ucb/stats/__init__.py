@@ -1,0 +1,1 @@
+"""From scores to statements: aggregates, bootstrap intervals, slopes and the published figures."""

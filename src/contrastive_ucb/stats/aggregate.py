@@ -1,0 +1,155 @@
+"""What many runs on many tasks come to: one number a method, as Agarwal et al. (2021) define them.
+
+Scores are arrays (..., runs, tasks). A task with fewer runs than the others is filled up with NaN,
+which means "there is no such run" and nothing else; `Scores` makes such arrays and takes no NaN of
+a run that is there. Leading axes are free, so a thousand resamples are aggregated in one call;
+without any the result is a number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.errors import UserError
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of one method: for every task those of its runs, as many as there are."""
+
+    name: str
+    tasks: tuple[str, ...]
+    runs: tuple[Array, ...]  # one array a task, in the order of `tasks`
+
+    def __post_init__(self) -> None:
+        if not self.tasks or len(self.tasks) != len(self.runs):
+            raise ValueError(
+                f"{self.name}: {len(self.tasks)} tasks, {len(self.runs)} lists of runs"
+            )
+        if len(set(self.tasks)) < len(self.tasks):
+            raise ValueError(f"{self.name}: a task is there twice in {', '.join(self.tasks)}")
+        object.__setattr__(self, "runs", tuple(np.array(runs, dtype=float) for runs in self.runs))
+        for task, runs in zip(self.tasks, self.runs, strict=True):
+            if runs.ndim != 1 or not runs.size:
+                raise UserError(f"{self.name} has no runs of {task}; run it or leave the task out")
+            if not np.isfinite(runs).all():
+                bad = runs[~np.isfinite(runs)][0]
+                raise UserError(
+                    f"{self.name} has a score of {bad} on {task}; find out why it is not a number,"
+                    " or leave the run out and report it as missing"
+                )
+
+    @property
+    def n_runs(self) -> IntArray:
+        """How many runs each task has, (tasks,)."""
+        return np.array([len(runs) for runs in self.runs], dtype=np.int64)
+
+    @property
+    def matrix(self) -> Array:
+        """The scores as (runs, tasks), NaN below the last run of a task."""
+        grid = np.full((self.n_runs.max(), len(self.tasks)), np.nan)
+        for task, runs in enumerate(self.runs):
+            grid[: len(runs), task] = runs
+        return grid
+
+    def missing(self, expected_runs: int) -> dict[str, int]:
+        """The tasks with fewer runs than expected, each with the number that it lacks."""
+        check_size("expected_runs", expected_runs)
+        lacking = zip(self.tasks, expected_runs - self.n_runs, strict=True)
+        return {task: int(lack) for task, lack in lacking if lack > 0}
+
+
+def human_normalised(score: ArrayLike, random: ArrayLike, human: ArrayLike) -> Array:
+    """A raw game score on the scale on which random play is 0 and a human player 1."""
+    score, random, human = (np.asarray(one, dtype=float) for one in (score, random, human))
+    return np.asarray((score - random) / (human - random))
+
+
+def task_means(scores: Array) -> Array:
+    """The mean over the runs of each task, (..., runs, tasks) -> (..., tasks)."""
+    there = ~np.isnan(_grid(scores))
+    return np.asarray(np.where(there, scores, 0).sum(-2) / there.sum(-2))
+
+
+def mean(scores: Array) -> Array:
+    """The mean over tasks of the means over runs."""
+    average: Array = task_means(scores).mean(-1)
+    return average
+
+
+def median(scores: Array) -> Array:
+    """The median over tasks of the means over runs."""
+    middle: Array = np.median(task_means(scores), axis=-1)
+    return middle
+
+
+def iqm(scores: Array) -> Array:
+    """Interquartile mean: the mean of the middle half of all runs of all tasks.
+
+    With n scores floor(n / 4) are cut at each end, so what is kept is rather more than a half.
+    """
+    scores = _grid(scores)
+    pooled = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)  # NaN goes to the end
+    n_scores = (~np.isnan(pooled)).sum(-1, keepdims=True)
+    place, cut = np.arange(pooled.shape[-1]), n_scores // 4
+    middle: Array = pooled.mean(-1, where=(place >= cut) & (place < n_scores - cut))
+    return middle
+
+
+def optimality_gap(scores: Array, goal: float = 1.0) -> Array:
+    """How much is missing to `goal` on average, when more than the goal counts as the goal."""
+    return goal - mean(np.minimum(scores, goal))
+
+
+def performance_profile(scores: Array, thresholds: ArrayLike) -> Array:
+    """The fraction of runs with a score above each threshold, every task weighing the same.
+
+    scores      (..., runs, tasks)
+    thresholds  (n,)
+    returns     (..., n), falling from 1 to 0 as the thresholds rise
+    """
+    scores = _grid(scores)
+    missing = np.isnan(scores)
+    above = [mean(np.where(missing, np.nan, scores > level)) for level in np.asarray(thresholds)]
+    return np.stack(above, axis=-1)
+
+
+def mean_profile(scores: Array, thresholds: ArrayLike) -> Array:
+    """The fraction of tasks whose mean over runs is above each threshold, (..., n)."""
+    above: Array = (task_means(scores)[..., None] > np.asarray(thresholds)).mean(-2)
+    return above
+
+
+def wins(x: Array, y: Array) -> Array:
+    """1 where a run of x beats a run of y on a task, 1/2 for a tie; 0 also for missing runs.
+
+    x (..., n, tasks), y (..., m, tasks); returns (..., n, m, tasks)
+    """
+    x, y = _grid(x), _grid(y)
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError(f"x has {x.shape[-1]} tasks and y {y.shape[-1]}; compare the same tasks")
+    left, right = x[..., :, None, :], y[..., None, :, :]
+    return np.asarray((left > right) + 0.5 * (left == right))
+
+
+def probability_of_improvement(x: Array, y: Array) -> Array:
+    """The chance that a run of x beats a run of y on a task drawn at random.
+
+    x (..., n, tasks), y (..., m, tasks); the mean over tasks of Mann and Whitney's U / (n m)
+    """
+    won = wins(x, y).sum((-3, -2))  # U, (..., tasks)
+    n_pairs = (~np.isnan(x)).sum(-2) * (~np.isnan(y)).sum(-2)
+    chance: Array = (won / n_pairs).mean(-1)
+    return chance
+
+
+def _grid(scores: Array) -> Array:
+    scores = np.asarray(scores, dtype=float)
+    if scores.ndim < 2:
+        raise ValueError(f"scores must be (..., runs, tasks), got the shape {scores.shape}")
+    return scores

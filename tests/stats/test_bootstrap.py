@@ -1,0 +1,210 @@
+"""The stratified bootstrap: what it draws, that it repeats, and that it covers."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from contrastive_ucb.arrays import Array
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.stats import bootstrap
+from contrastive_ucb.stats.aggregate import (
+    Scores,
+    iqm,
+    mean,
+    median,
+    optimality_gap,
+    performance_profile,
+    probability_of_improvement,
+)
+from contrastive_ucb.stats.bootstrap import (
+    Interval,
+    improvement_interval,
+    interval,
+    intervals,
+    redraw,
+    sorted_runs,
+)
+from contrastive_ucb.training.streams import stream
+
+AGGREGATES = {"mean": mean, "median": median, "iqm": iqm, "gap": optimality_gap}
+
+
+def make(name: str, sizes: tuple[int, ...], seed: int = 0, shift: float = 0.0) -> Scores:
+    random = np.random.default_rng(seed)
+    runs = tuple(random.normal(task / 5 + shift, 0.5, n) for task, n in enumerate(sizes))
+    return Scores(name, tuple(f"task {task}" for task in range(len(sizes))), runs)
+
+
+EVEN, RAGGED, OTHER = (
+    make("even", (5,) * 4),
+    make("ragged", (5, 1, 3, 4)),
+    make("y", (2, 6, 3, 1), 1),
+)
+
+
+def resamples_of(scores: Scores, resamples: int, name: str, seed: int) -> list[list[Array]]:
+    """The slow twin: task by task, run by run, lists of different length."""
+    runs = sorted_runs(scores)
+    (index,) = redraw(runs, resamples, stream(seed, name))
+    return [
+        [
+            np.array([runs[draw[place, task], task] for place in range(n)])
+            for task, n in enumerate(scores.n_runs)
+        ]
+        for draw in index
+    ]
+
+
+def check_equal(left: Interval, right: Interval) -> None:
+    for one, other in zip(left, right, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("scores", [EVEN, RAGGED], ids=lambda scores: scores.name)
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_interval_is_that_of_a_plain_loop(scores: Scores, name: str) -> None:
+    statistic = AGGREGATES[name]
+    drawn = [
+        statistic(Scores("", scores.tasks, tuple(tasks)).matrix)
+        for tasks in resamples_of(scores, 300, "bootstrap", 7)
+    ]
+    got = interval(statistic, scores, resamples=300, level=0.9, seed=7)
+    assert got.estimate == pytest.approx(statistic(scores.matrix))
+    assert got.low == pytest.approx(np.quantile(drawn, 0.05))
+    assert got.high == pytest.approx(np.quantile(drawn, 0.95))
+
+
+@pytest.mark.parametrize("scores", [EVEN, RAGGED], ids=lambda scores: scores.name)
+def test_improvement_interval_is_that_of_a_plain_loop(scores: Scores) -> None:
+    drawn = [
+        probability_of_improvement(
+            Scores("", scores.tasks, tuple(x)).matrix, Scores("", scores.tasks, tuple(y)).matrix
+        )
+        for x, y in zip(
+            resamples_of(scores, 300, "bootstrap x", 3),
+            resamples_of(OTHER, 300, "bootstrap y", 3),
+            strict=True,
+        )
+    ]
+    got = improvement_interval(scores, OTHER, resamples=300, seed=3)
+    assert got.estimate == probability_of_improvement(scores.matrix, OTHER.matrix)
+    assert got.low == pytest.approx(np.quantile(drawn, 0.025))
+    assert got.high == pytest.approx(np.quantile(drawn, 0.975))
+
+
+def test_runs_stay_in_their_task_and_are_drawn_evenly_and_independently() -> None:
+    n_runs = RAGGED.n_runs
+    index = np.concatenate(list(redraw(sorted_runs(RAGGED), 20_000, stream(0, "test"))))
+    for task, n in enumerate(n_runs):
+        drawn = index[:, :n, task]
+        assert set(np.unique(drawn)) == set(range(n))
+        share = np.bincount(drawn.ravel(), minlength=n) / drawn.size
+        np.testing.assert_allclose(share, 1 / n, atol=5 * (1 / n / drawn.size) ** 0.5)
+        padding = np.arange(n, len(index[0]))
+        np.testing.assert_array_equal(index[:, n:, task], np.tile(padding, (len(index), 1)))
+    within = np.corrcoef(index[:, 0, 0], index[:, 1, 0])[0, 1]
+    across = np.corrcoef(index[:, 0, 0], index[:, 0, 3])[0, 1]
+    assert max(abs(within), abs(across)) < 5 / 20_000**0.5
+
+
+@pytest.mark.parametrize("chunk", [1, 77, 1000])
+def test_chunks_do_not_change_the_result(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_of_them() -> list[Interval]:
+        alone = [
+            interval(statistic, scores, resamples=500)
+            for statistic in AGGREGATES.values()
+            for scores in (EVEN, RAGGED)
+        ]
+        pairs = [improvement_interval(scores, OTHER, resamples=500) for scores in (EVEN, RAGGED)]
+        return alone + pairs
+
+    whole = all_of_them()
+    monkeypatch.setattr(bootstrap, "CHUNK", chunk)
+    for left, right in zip(whole, all_of_them(), strict=True):
+        check_equal(left, right)
+
+
+def test_same_seed_same_interval_other_seed_another() -> None:
+    for seeded in (
+        partial(interval, iqm, EVEN, 200),
+        partial(improvement_interval, EVEN, OTHER, 200),
+    ):
+        check_equal(seeded(seed=1), seeded(seed=1))
+        assert seeded(seed=1).low != seeded(seed=2).low
+
+
+def test_order_of_runs_does_not_matter() -> None:
+    turned = Scores("turned", RAGGED.tasks, tuple(runs[::-1] for runs in RAGGED.runs))
+    check_equal(interval(iqm, RAGGED, 200), interval(iqm, turned, 200))
+    check_equal(improvement_interval(RAGGED, EVEN, 200), improvement_interval(turned, EVEN, 200))
+
+
+def test_several_statistics_at_once_are_each_alone() -> None:
+    together = intervals(AGGREGATES, RAGGED, resamples=200)
+    assert list(together) == list(AGGREGATES)
+    for name, statistic in AGGREGATES.items():
+        check_equal(together[name], interval(statistic, RAGGED, resamples=200))
+
+
+def test_a_statistic_may_be_a_curve() -> None:
+    thresholds = np.linspace(-2, 2, 9)
+    curve = partial(performance_profile, thresholds=thresholds)
+    band = interval(curve, RAGGED, resamples=500)
+    assert band.estimate.shape == band.low.shape == band.high.shape == (9,)
+    assert (band.low <= band.estimate + 1e-12).all()
+    assert (band.estimate <= band.high + 1e-12).all()
+
+
+def test_interval_of_the_mean_has_the_width_of_theory() -> None:
+    """The resampled mean has the variance sum_t var_t / n_t / tasks^2 (var without the -1)."""
+    scores = make("wide", (40,) * 6)
+    variance = sum(runs.var() / len(runs) for runs in scores.runs) / 36
+    got = interval(mean, scores, resamples=20_000)
+    assert got.high - got.low == pytest.approx(2 * 1.96 * variance**0.5, rel=0.03)
+
+
+def test_no_spread_no_width_and_a_higher_level_is_wider() -> None:
+    same = Scores("same", ("a", "b"), (np.array([1.0, 1.0]), np.array([3.0])))
+    assert set(interval(mean, same, resamples=50)) == {2.0}
+    narrow, wide = (interval(mean, EVEN, resamples=2000, level=level) for level in (0.5, 0.99))
+    assert wide.low < narrow.low < narrow.estimate < narrow.high < wide.high
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+    """300 experiments of 10 runs on 8 tasks; percentile intervals of few runs cover a bit less."""
+    random, covered = np.random.default_rng(0), np.zeros(3)
+    tasks = tuple("abcdefgh")
+    centre = np.arange(8) / 4
+    for seed in range(300):
+        x, y = (
+            Scores(name, tasks, tuple(random.normal(centre, 0.5, (10, 8)).T)) for name in ("x", "y")
+        )
+        for kind, (got, truth) in enumerate(
+            (
+                (interval(mean, x, 400, seed=seed), centre.mean()),
+                (interval(iqm, x, 400, seed=seed), centre.mean()),  # symmetric, so IQM = mean
+                (improvement_interval(x, y, 400, seed=seed), 0.5),
+            )
+        ):
+            covered[kind] += got.low <= truth <= got.high
+    assert (covered / 300 > 0.88).all()
+    assert (covered / 300 < 0.99).all()
+
+
+def test_clear_wins_are_certain() -> None:
+    better = make("better", (5,) * 4, shift=100)
+    assert set(improvement_interval(better, EVEN, resamples=100)) == {1.0}
+    assert set(improvement_interval(EVEN, better, resamples=100)) == {0.0}
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match="level must be between 0 and 1, got 95"):
+        interval(mean, EVEN, resamples=10, level=95)
+    with pytest.raises(ValueError, match="resamples must be at least 1, got 0"):
+        interval(mean, EVEN, resamples=0)
+    with pytest.raises(UserError, match="only one of them has task 4"):
+        improvement_interval(EVEN, make("five", (5,) * 5))
+    turned = Scores("turned", EVEN.tasks[::-1], EVEN.runs)
+    with pytest.raises(UserError, match="order differs"):
+        improvement_interval(EVEN, turned)

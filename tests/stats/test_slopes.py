@@ -1,0 +1,103 @@
+"""Slopes of power laws: exact where the law is exact, with an interval where it is not."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contrastive_ucb.arrays import Array
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.stats import slopes
+from contrastive_ucb.stats.slopes import slope, slope_interval
+from contrastive_ucb.training.streams import stream
+
+ROUNDS = np.arange(1.0, 301)
+
+
+def noisy(exponent: float, n_seeds: int, noise: float = 0.3, seed: int = 0) -> Array:
+    """Power laws whose factor differs from seed to seed, and a little from point to point."""
+    random = np.random.default_rng(seed)
+    logs = random.normal(0, noise, (n_seeds, 1)) + random.normal(0, 0.1, (n_seeds, len(ROUNDS)))
+    return np.asarray(np.exp(logs) * ROUNDS**exponent)
+
+
+@given(st.floats(-3, 3), st.floats(-5, 5))
+def test_exact_on_power_laws(exponent: float, log_factor: float) -> None:
+    curve = np.exp(log_factor) * ROUNDS**exponent
+    assert slope(ROUNDS, curve) == pytest.approx(exponent, abs=1e-10)
+    assert slope(ROUNDS, curve, window=(10, 300)) == pytest.approx(exponent, abs=1e-10)
+
+
+def test_slope_is_that_of_least_squares() -> None:
+    curves = noisy(-0.5, 4)
+    inside = (ROUNDS >= 10) & (ROUNDS <= 200)
+    twin = [np.polyfit(np.log(ROUNDS[inside]), np.log(one[inside]), 1)[0] for one in curves]
+    np.testing.assert_allclose(slope(ROUNDS, curves, window=(10, 200)), twin)
+
+
+def test_window_takes_both_ends_and_nothing_else() -> None:
+    bent = np.where(ROUNDS < 10, 5.0, ROUNDS**-1)
+    assert slope(ROUNDS, bent, window=(10, 300)) == pytest.approx(-1)
+    assert slope(ROUNDS, bent, window=(1, 9)) == pytest.approx(0)
+    assert slope(ROUNDS, bent, window=(9, 300)) != pytest.approx(-1, abs=0.01)
+    assert slope(ROUNDS, bent, window=(10, 11)) == pytest.approx(-1)  # two points are enough
+
+
+@given(st.floats(0.1, 100), st.floats(0.1, 100))
+def test_units_do_not_matter(of_x: float, of_y: float) -> None:
+    curve = noisy(-1, 1)[0]
+    assert slope(of_x * ROUNDS, of_y * curve) == pytest.approx(slope(ROUNDS, curve))
+
+
+def test_interval_is_that_of_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    curves = noisy(-0.5, 6)
+    got = slope_interval(ROUNDS, curves, window=(10, 300), resamples=200, seed=5)
+    times = stream(5, "slope").multinomial(6, np.full(6, 1 / 6), 200)
+    resampled = [np.repeat(curves, often, axis=0).mean(0) for often in times]
+    drawn = [slope(ROUNDS, curve, window=(10, 300)) for curve in resampled]
+    assert got.estimate == pytest.approx(slope(ROUNDS, curves.mean(0), window=(10, 300)))
+    assert got.low == pytest.approx(np.quantile(drawn, 0.025))
+    assert got.high == pytest.approx(np.quantile(drawn, 0.975))
+    for chunk in (1, 1000, 10_000):
+        monkeypatch.setattr(slopes, "CHUNK", chunk)
+        assert got == slope_interval(ROUNDS, curves, window=(10, 300), resamples=200, seed=5)
+    assert got != slope_interval(ROUNDS, curves, window=(10, 300), resamples=200, seed=6)
+
+
+def test_seeds_that_agree_leave_no_width() -> None:
+    curves = np.array([[1.0], [2.0], [7.0]]) * ROUNDS**-0.5
+    assert slope_interval(ROUNDS, curves, resamples=100) == pytest.approx([-0.5] * 3)
+
+
+def test_intervals_cover_the_true_exponent() -> None:
+    covered = 0
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        own = random.normal(-0.5, 0.1, (10, 1))  # every seed has an exponent of its own
+        x = np.arange(1.0, 21)
+        got = slope_interval(x, x**own, resamples=300, seed=seed)
+        truth = slope(x, x**-0.5 * np.exp(0.5 * (0.1 * np.log(x)) ** 2))  # of the expectation
+        covered += bool(got.low <= truth <= got.high)
+    assert 0.84 < covered / 200 < 0.99
+
+
+def test_errors_say_what_to_do() -> None:
+    curve = 1 / ROUNDS
+    curve[4] = 0
+    with pytest.raises(UserError, match=r"y is not above 0 at x = 5, .* choose a window without"):
+        slope(ROUNDS, curve)
+    assert slope(ROUNDS, curve, window=(6, 300)) == pytest.approx(-1)
+    with pytest.raises(UserError, match="x is not above 0 at x = 0"):
+        slope(np.arange(3.0), np.ones(3))
+    curve[4] = np.nan
+    with pytest.raises(UserError, match="y is not above 0 at x = 5"):
+        slope(ROUNDS, curve)
+    curve[4] = np.inf
+    with pytest.raises(UserError, match="y is not finite"):
+        slope(ROUNDS, curve)
+    with pytest.raises(UserError, match=r"window 400..500 holds 0 points; widen it"):
+        slope(ROUNDS, ROUNDS, window=(400, 500))
+    with pytest.raises(UserError, match="2 seeds or more"):
+        slope_interval(ROUNDS, ROUNDS[None])
+    with pytest.raises(ValueError, match=r"x must be \(n,\) and y \(..., n\)"):
+        slope(ROUNDS, np.ones(3))
