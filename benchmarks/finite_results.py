@@ -96,8 +96,11 @@ def measure(command: str) -> dict[str, object]:
 
 
 def versions() -> dict[str, str]:
+    """Of the package, its commit, and what it rests on."""
     found = {name: version(name) for name in ("contrastive-ucb", "numpy", "scipy", "torch")}
-    return {**found, "python": platform.python_version()}
+    ask = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    commit = subprocess.run(ask, capture_output=True, text=True).stdout.strip()
+    return {**found, "python": platform.python_version(), "commit": commit or "unknown"}
 
 
 if __name__ == "__main__":

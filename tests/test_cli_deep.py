@@ -70,7 +70,8 @@ def test_threads_are_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert main(["eval", str(tmp_path), "--episodes", "2"]) == 0
     use_threads(None, (1, 84, 84))
     use_threads(3, (1, 84, 84))
-    assert asked == [2, 1, 2, 3]
+    use_threads(None, (1600,))  # a vector, however long
+    assert asked == [2, 1, 2, 3, 1]
 
 
 def test_settings_are_read_in_their_type() -> None:

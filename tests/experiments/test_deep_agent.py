@@ -10,6 +10,7 @@ from experiments.training_runs import SEA, TINY, run, same, training
 import contrastive_ucb as cu
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.trained import load_trained
+from contrastive_ucb.training.checkpoint import save_checkpoint
 
 
 @pytest.fixture(autouse=True)
@@ -100,3 +101,27 @@ def test_what_cannot_be_is_said_at_once() -> None:
     if not torch.cuda.is_available():
         with pytest.raises(UserError, match="finds no CUDA"):
             cu.SPRUCB(SEA, device="cuda")
+
+
+def test_predictions_leave_what_is_learnt_alone() -> None:
+    quiet, asked = agent(), agent()
+    for one in (quiet, asked):
+        one.learn(24, progress=False)
+        if one is asked:
+            one.predict(np.eye(25), deterministic=False)
+        one.learn(10, progress=False)
+    same(quiet.trainer.state_dict(), asked.trainer.state_dict())
+
+
+def test_threads_are_given_back() -> None:
+    torch.set_num_threads(2)
+    one = cu.SPRUCB(SEA, settings=TINY, threads=1)
+    one.learn(3, progress=False)
+    cu.evaluate(one, episodes=1)
+    assert torch.get_num_threads() == 2
+
+
+def test_a_foreign_state_is_an_error_of_one_line(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, 1, {"kind": "deep", "env": SEA})
+    with pytest.raises(UserError, match="save the agent again"):
+        cu.load(tmp_path)

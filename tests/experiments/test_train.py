@@ -30,7 +30,8 @@ from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.experiments.train import Training
 from contrastive_ucb.experiments.trained import find_run, load_trained
 from contrastive_ucb.training.allocator import keep_freed_memory
-from contrastive_ucb.training.deep import Averages
+from contrastive_ucb.training.checkpoint import latest_checkpoint
+from contrastive_ucb.training.deep import Averages, Trainer
 from contrastive_ucb.training.events import Event
 
 
@@ -42,7 +43,7 @@ def one_thread() -> None:
 def test_summary_and_metrics_have_what_is_promised(tmp_path: Path) -> None:
     summary = run(training("deep-sea-5", steps=115, first_update=90), tmp_path)
     assert (summary["env"], summary["algo"], summary["seed"]) == (SEA, "spr-ucb", 0)
-    assert (summary["steps"], summary["updates"], summary["episodes"]) == (115, 26, 23)
+    assert (summary["steps"], summary["updates"], summary["episodes"]) == (115, 25, 23)
     assert summary["bonus"] == "paper"
     assert summary["evaluation"].keys() == {"mean", "median", "episodes"}
     assert summary["evaluation"]["episodes"] == 3
@@ -110,7 +111,7 @@ def test_nan_stops_and_leaves_the_last_good_checkpoint(
         return real(agent, replay, batch)
 
     monkeypatch.setattr(Rainbow, "update", spoilt)
-    with pytest.raises(ArithmeticError, match=r"NaN.* at step 25 .*step_24 is the last good"):
+    with pytest.raises(ArithmeticError, match=r"NaN.* at step 26 .*step_25 is the last good"):
         run(training(), tmp_path, every=0.0)
     monkeypatch.setattr(Rainbow, "update", real)
     same_results(run(training(), tmp_path / "whole"), run(training(), tmp_path))
@@ -193,12 +194,30 @@ def test_slow_checkpoints_are_made_less_often(
             saved.append(self.trainer.n_steps)
             super()._save()
 
-        def _steps(self) -> Iterator[Event]:
-            for event in super()._steps():
-                clock[0] += 10
-                yield event
+    real = Trainer.run
 
+    def slowly(trainer: Trainer, until: int) -> Iterator[Event]:
+        for event in real(trainer, until):
+            clock[0] += 10
+            yield event
+
+    monkeypatch.setattr(Trainer, "run", slowly)
     monkeypatch.setattr(module, "_Run", Slow)
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
     run(training(steps=40), tmp_path, every=25.0)
     assert saved == [3, 19, 35, 40]
+
+
+def test_weights_that_the_last_update_broke_are_not_saved(tmp_path: Path) -> None:
+    """Losses and gradients are looked at before an update; the weights after it when saved."""
+    task = training(steps=21, learning_rate=1e38)
+    with pytest.raises(ArithmeticError, match=r"is not finite after update 1, at step 21"):
+        run(task, tmp_path)
+    folder = RunFolder(task.spec(), tmp_path)
+    assert not folder.finished
+    assert latest_checkpoint(folder.checkpoints) is None
+
+
+def test_a_changed_scale_is_still_the_bonus_of_the_paper() -> None:
+    assert training(bonus__scale=0.5).bonus == "paper scale=0.5"
+    assert training(algo="spr").bonus == "none"

@@ -12,7 +12,6 @@ from torch import Tensor
 from contrastive_ucb.planning.categorical import (
     atoms,
     cross_entropy,
-    double_choice,
     expected_value,
     huber,
     kl_priority,
@@ -117,12 +116,6 @@ def test_expected_value_is_the_inner_product() -> None:
     probs = rng.dirichlet(np.ones(51), (4, 3)).astype(np.float32)
     values = expected_value(torch.from_numpy(probs), SUPPORT)
     np.testing.assert_allclose(values, (probs * SUPPORT.numpy()).sum(-1), atol=1e-5)
-
-
-def test_double_choice_takes_one_networks_action_and_the_others_worth() -> None:
-    online = torch.tensor([[1.0, 2.0, 0.0], [5.0, 2.0, 0.0]])
-    other = torch.arange(12.0).view(2, 3, 2)
-    assert double_choice(online, other).tolist() == [[2.0, 3.0], [6.0, 7.0]]
 
 
 def test_taken_actions_are_the_only_ones_with_a_gradient() -> None:

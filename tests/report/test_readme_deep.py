@@ -23,8 +23,8 @@ def test_seas_in_the_order_of_their_size() -> None:
         },
     }
     header, _, first, second = rows_of(deep_text(records))
-    assert first == ["DeepSea-9", "spr-ucb, paper", "3 of 4", "40 (30 to 90)", "400"]
-    assert second == ["DeepSea-10", "spr-ucb, paper", "0 of 1", "never", "400"]
+    assert first == ["DeepSea-9", "spr-ucb, paper", "3 of 4 (30% to 95%)", "40 (30 to 90)", "400"]
+    assert second == ["DeepSea-10", "spr-ucb, paper", "0 of 1 (0% to 79%)", "never", "400"]
     assert len(header) == len(first)
 
 

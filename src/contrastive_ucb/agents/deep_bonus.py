@@ -65,8 +65,13 @@ class DeepBonus:
 
     @property
     def kept(self) -> dict[str, tuple[tuple[int, ...], Any]]:
-        """What the replay must keep beside each transition."""
-        return {} if self.config.pairs == "window" else {FEATURE: ((self.dim,), np.float32)}
+        """What the replay must keep beside each transition.
+
+        Long features are halved: 100,000 of 512 numbers would otherwise be 200 MB. Only bonuses of
+        stored steps see the rounding, Sigma does not.
+        """
+        kind = np.float16 if self.is_hidden else np.float32
+        return {} if self.config.pairs == "window" else {FEATURE: ((self.dim,), kind)}
 
     @torch.no_grad()
     def feature(self, latent: Tensor, actions: Tensor) -> Tensor:
@@ -83,14 +88,14 @@ class DeepBonus:
             return self.counted.of_all(hidden).to(latent.device)
         return self.counted(self._probs(latent)).to(latent.device)
 
-    def visit(self, latent: Tensor, action: int) -> dict[str, NDArray[np.float32]]:
+    def visit(self, latent: Tensor, action: int) -> dict[str, NDArray[np.floating]]:
         """An observation (1, ...) that was acted on: what to store with the transition."""
         actions = torch.tensor([self.last_action if self.is_previous else action])
         self.last_action = action
         feature = self.feature(latent, actions.to(latent.device))
         if self.config.pairs == "visits":
             self.counted.observe(feature, self._block(actions))
-        return {FEATURE: feature[0].cpu().numpy()}
+        return {FEATURE: self._stored(feature)[0]}
 
     def of_steps(self, batch: Batch, replay: Replay, latent: Tensor, latents: Latents) -> Tensor:
         """The bonus (B,) that joins each target; pairs that are counted when sampled are counted.
@@ -114,8 +119,8 @@ class DeepBonus:
         feature = self.feature(latent.detach(), actions[:, 0].to(latent.device)).cpu()
         if self.config.pairs == "sampled":
             self.counted.observe(feature, self._block(actions[:, 0]))
-        replay.set_extra(FEATURE, batch.index, feature.numpy())
-        stored = torch.from_numpy(replay.extra(FEATURE, batch.steps))  # (B, n, d)
+        replay.set_extra(FEATURE, batch.index, self._stored(feature))
+        stored = torch.from_numpy(replay.extra(FEATURE, batch.steps)).float()  # (B, n, d)
         return self.counted(stored, self._block(actions))
 
     def _of_windows(self, batch: Batch, replay: Replay, latents: Latents) -> Tensor:
@@ -154,7 +159,7 @@ class DeepBonus:
         actions = torch.from_numpy(replay.actions(seen))
         latent = latents(replay.observations(seen))
         feature = self.feature(latent, actions.to(latent.device)).cpu()
-        replay.set_extra(FEATURE, seen, feature.numpy())
+        replay.set_extra(FEATURE, seen, self._stored(feature))
         self.counted.rebuild(feature, self._block(actions), weight=len(times) / len(seen))
 
     def state_dict(self) -> dict[str, Any]:
@@ -167,6 +172,10 @@ class DeepBonus:
     def _probs(self, latent: Tensor) -> Tensor:
         logits: Tensor = self.network.head(latent, self.config.noisy)
         return logits.softmax(-1)
+
+    def _stored(self, feature: Tensor) -> NDArray[np.floating]:
+        """Features as the replay keeps them."""
+        return feature.cpu().numpy().astype(self.kept[FEATURE][1])
 
     def _block(self, actions: Tensor) -> Tensor | None:
         return actions if self.is_hidden else None

@@ -61,7 +61,7 @@ class BonusConfig:
 
 @dataclass(frozen=True)
 class RainbowConfig:
-    """Data-efficient Rainbow, for which SPR, DER, CURL, DrQ and the others are settings."""
+    """Data-efficient Rainbow; SPR and SPR-UCB are settings of it."""
 
     encoder: Literal["auto", "atari", "minatar", "mlp", "data-efficient"] = "auto"
     """The network before the head; auto looks at the shape of the frames."""
@@ -103,7 +103,7 @@ class RainbowConfig:
     updates_per_step: float = 2.0
     """Updates after each step of the environment; .25 is one after every fourth."""
     first_update: int = 2000
-    """The step of the first update; until then actions are uniform where epsilon starts at 1."""
+    """Steps before any update; so long actions are uniform where epsilon starts at 1."""
     target_every: int = 1
     """Updates between copies to the target network; 1 needs no second network."""
     replay_capacity: int = 100_000
@@ -113,7 +113,7 @@ class RainbowConfig:
     importance: tuple[float, float] = (0.4, 1.0)
     """beta at the first and at the last step."""
     epsilon: tuple[float, float] = (1.0, 0.0)
-    """Part of uniform actions before `first_update` and after `epsilon_steps` more steps."""
+    """Part of uniform actions in the first `first_update` steps and `epsilon_steps` after them."""
     epsilon_steps: int = 0
     """Steps that epsilon takes from the one to the other."""
     eval_epsilon: float = 0.001

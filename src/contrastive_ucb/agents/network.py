@@ -47,6 +47,7 @@ class Network(nn.Module):
             streams=config.streams,
             dueling=config.dueling,
             sigma0=config.noisy,
+            gradient_scale=config.streams**-0.5,  # the gradients of both streams meet in the latent
         )
         self.prediction: SelfPrediction | None = None
         if config.has_spr:

@@ -81,7 +81,6 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "n_step": 5,  # one step is a whole move, in Atari a quarter or less of one
         "updates_per_step": 1.0,  # runs are longer than Atari's 100,000 steps
         "first_update": 1000,
-        "target_every": 1,
         "bonus.room": 5.0,  # see below; games are worth 5 to 20
     },
     "mlp": {  # DeepSea, CartPole and other vectors: minutes of training, not days. See `family`
@@ -90,7 +89,6 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "n_step": 1,  # old actions behind a new one would hide what it can lead to
         "updates_per_step": 1.0,
         "first_update": 100,  # ten dives of DeepSea-10 instead of 200
-        "target_every": 1,
         "bonus.room": 4.0,  # an optimist's value is a sum of bonuses, which is above any return
         "bonus.rebuild_every": 10,  # features move faster by as much as the learning rate
     },

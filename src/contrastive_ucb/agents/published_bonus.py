@@ -53,7 +53,7 @@ class PublishedBonus:
             self._inverse = torch.linalg.inv_ex(self.sigma).inverse
         rows = features.detach().reshape(-1, self.dim).cpu().float()
         width = ((rows @ self._inverse) * rows).sum(-1).sqrt()  # (blocks, n)
-        width = torch.where(width.isfinite(), width, 0.0)
+        width = torch.where(width.isnan(), 0.0, width)
         return self.scale * width.mT.reshape(*features.shape[:-1], self.blocks)
 
     def rebuild(self, features: Tensor, block: Tensor | None = None, weight: float = 1.0) -> None:

@@ -41,7 +41,6 @@ from contrastive_ucb.data.history import Frames
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.planning.categorical import (
     cross_entropy,
-    double_choice,
     huber,
     kl_priority,
     project_categorical,
@@ -108,7 +107,7 @@ class Rainbow:
     @torch.no_grad()
     def act(
         self, observation: Frames, forced: int | None = None
-    ) -> tuple[int, dict[str, NDArray[np.float32]]]:
+    ) -> tuple[int, dict[str, NDArray[np.floating]]]:
         """The greedy action for one observation (*shape), and what to store beside it.
 
         With an optimistic bonus it is greedy in Q + bonus. A `forced` action is taken as it is; the
@@ -137,10 +136,8 @@ class Rainbow:
         return np.asarray(self.network.q_values(latent, noisy=False).argmax(-1).cpu())
 
     def update(self, replay: Replay, batch: Batch) -> dict[str, float]:
-        """One step of gradient descent; returns the figures of the losses.
-
-        A NaN anywhere stops here, before any weight has changed.
-        """
+        """One step of gradient descent; the figures of the losses. A NaN anywhere stops it, before
+        any weight has changed."""
         number = self.n_updates + 1
         try:
             figures = self._update(replay, batch)
@@ -199,13 +196,13 @@ class Rainbow:
         bonus = self.bonus.of_steps(batch, replay, latent, self._latents)
         if not torch.isfinite(bonus).all():
             raise ArithmeticError("the bonus has a NaN or infinite entry")
-        optimistic = self.config.bonus.optimistic
-        return bonus, self.bonus.of_all(online) if optimistic else none[:, None]
+        return bonus, self.bonus.of_all(online) if self.config.bonus.optimistic else none[:, None]
 
     def _target(
         self, batch: Batch, next_latent: Tensor, online: Tensor, bonus: Tensor, next_bonus: Tensor
     ) -> Tensor:
-        """The target distribution m (B, N) of each sample, or its value (B, 1).
+        """The target distribution m (B, N) of each sample, or its value (B, 1). With `double` the
+        online network chooses the action that the target network values (van Hasselt et al. 2016).
 
         next_latent, online  z_{t+n} by the target network and by the online network
         next_bonus           (B, A), or (B, 1) zeros
@@ -216,10 +213,9 @@ class Rainbow:
         q = network.q(values)
         if self.config.double and self.target is not network:
             q = network.q_values(online)
-        chooser = q + next_bonus  # (B, A)
-        best = chooser.argmax(-1, keepdim=True)
-        bonus = bonus + discounts * next_bonus.expand_as(q).gather(1, best)[:, 0]
-        chosen = double_choice(chooser, values)  # (B, N)
+        best = (q + next_bonus).argmax(-1)
+        bonus = bonus + discounts * next_bonus.expand_as(q).gather(1, best[:, None])[:, 0]
+        chosen = take_actions(values, best)  # (B, N)
         if not network.is_distribution:
             return td_target(returns, discounts, chosen, bonus)
         points = td_target(returns, discounts, network.support, bonus)
@@ -256,6 +252,11 @@ class Rainbow:
                 clip_grads_with_norm_(group, limit, norm, foreach=True)
         self.optimiser.step()
 
+    def check_finite(self) -> None:
+        """Stop if a weight is no finite number any more."""
+        if broken := _not_finite(self.network.state_dict()):
+            raise ArithmeticError(f"{broken} is not finite after update {self.n_updates}")
+
     def _sample_noise(self) -> None:
         self.network.head.sample_noise(self.streams["noise"])
         if self.target is not self.network:
@@ -272,10 +273,9 @@ class Rainbow:
 
     def state_dict(self) -> dict[str, Any]:
         """Copies: what the learner does next leaves them as they are."""
-        is_shared = self.target is self.network
         state = {
             "network": dict(self.network.state_dict()),
-            "target": None if is_shared else dict(self.target.state_dict()),
+            "target": None if self.target is self.network else dict(self.target.state_dict()),
             "optimiser": self.optimiser.state_dict(),
             "bonus": None if self.bonus is None else self.bonus.state_dict(),
             "streams": {name: stream_state(one) for name, one in self.streams.items()},

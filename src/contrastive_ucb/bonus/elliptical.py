@@ -18,7 +18,7 @@ import torch
 from scipy.linalg.lapack import dtpqrt
 from torch import Tensor
 
-UPDATED_COLUMNS = 16  # that tpqrt takes together: within noise of the best of 4 .. 64
+UPDATED_COLUMNS = 16  # that tpqrt takes together
 
 
 def covariance(phi: Tensor, visits: Tensor, ridge: float, averaged_over: int = 1) -> Tensor:

@@ -38,7 +38,7 @@ from contrastive_ucb.bonus.elliptical import (
 )
 from contrastive_ucb.checks import check_size
 
-LONG = 128  # d from which moving the factor by one row is faster than a fresh one: measured, 1 core
+LONG = 128  # about the d from which moving the factor by one row is faster than a fresh one
 
 
 class EllipticalBonus:

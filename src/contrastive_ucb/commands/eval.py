@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contrastive_ucb.checks import check_size
-from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.commands.options import emit, parse, run_and_rest
 from contrastive_ucb.commands.train import text_of, use_threads
 
 HELP = """usage: cucb eval RUN [options]
@@ -38,12 +38,10 @@ class Evaluate:
 
 
 def run(arguments: Sequence[str]) -> None:
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(HELP, end="")
+    given = run_and_rest(arguments, HELP)
+    if given is None:
         return
-    if arguments[0].startswith("-"):
-        raise ValueError(f"name a run before {arguments[0]}, such as runs/breakout")
-    path, *rest = arguments
+    path, rest = given
     options = parse(Evaluate, rest, f"cucb eval {path}", Evaluate())
 
     from contrastive_ucb.evaluation.rollouts import digest, evaluate

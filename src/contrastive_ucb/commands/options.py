@@ -35,6 +35,16 @@ def parse(kind: type[T], arguments: Sequence[str], prog: str, default: T) -> T:
         raise UserError(f"{_one_line(said.getvalue())} (see '{prog} --help')") from None
 
 
+def run_and_rest(arguments: Sequence[str], help_text: str) -> tuple[str, list[str]] | None:
+    """The run that is named first and the options after it; None: the help was asked for."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(help_text, end="")
+        return None
+    if arguments[0].startswith("-"):
+        raise ValueError(f"name a run before {arguments[0]}, such as runs/breakout")
+    return arguments[0], list(arguments[1:])
+
+
 def emit(summary: dict[str, Any], as_json: bool, text: str) -> None:
     """The result: text for people, and with --json one object as the last line of stdout."""
     if text:

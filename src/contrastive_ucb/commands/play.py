@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.checks import check_size
-from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.commands.options import emit, parse, run_and_rest
 from contrastive_ucb.commands.train import text_of, use_threads
 
 if TYPE_CHECKING:
@@ -64,12 +64,10 @@ class Play:
 
 
 def run(arguments: Sequence[str]) -> None:
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(HELP, end="")
+    given = run_and_rest(arguments, HELP)
+    if given is None:
         return
-    if arguments[0].startswith("-"):
-        raise ValueError(f"name a run before {arguments[0]}, such as runs/breakout")
-    path, *rest = arguments
+    path, rest = given
     options = parse(Play, rest, f"cucb play {path}", Play())
     video = _video_path(options.video)
 

@@ -138,10 +138,12 @@ def _without(words: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def use_threads(asked: int | None, frame_shape: tuple[int, ...]) -> None:
-    """Threads of torch: small networks lose more by waiting for a second one than they gain."""
+    """Let torch use the threads that were asked for, or those that suit the frames."""
     import torch
 
-    torch.set_num_threads(asked or (2 if math.prod(frame_shape) >= 36 * 36 else 1))
+    from contrastive_ucb.training.threads import suitable_threads
+
+    torch.set_num_threads(asked or suitable_threads(frame_shape))
 
 
 def read_settings(words: Sequence[str]) -> dict[str, Any]:
@@ -165,7 +167,8 @@ def text_of(summary: dict[str, Any]) -> str:
         if isinstance(value, dict):
             value = ", ".join(f"{key} {one:.5g}" for key, one in value.items())
         shown = f"{value:.5g}" if isinstance(value, float) else str(value)
-        lines.append(f"  {name.replace('_', ' '):24} {shown if value is not None else 'never'}")
+        nothing = "never" if name == "solved_at" else "-"
+        lines.append(f"  {name.replace('_', ' '):24} {shown if value is not None else nothing}")
     return "\n".join(lines)
 
 

@@ -1,8 +1,7 @@
 """`cucb train ENV --seeds N`: one process a seed, as many at once as there are cores.
 
-Networks of several seeds in one process, batched by torch.func, were tried: ten seeds of DeepSea-10
-took 2.5 times less than ten in a row, ten of MinAtar 1.2 times, and two processes on two cores 2
-times, for any network and with every seed's own bits. So seeds are processes.
+Batching the networks of several seeds in one process would save calls, not arithmetic. Processes
+use all cores, for any network, and every seed has the bits that it has alone.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
 from typing import Any
 
+from contrastive_ucb.errors import UserError
+
 
 def train_seeds(words: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
     """Run `cucb train` with these words for each seed; what all their summaries say together."""
@@ -24,7 +25,7 @@ def train_seeds(words: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
     failed = {seed: said for seed, said in zip(seeds, done, strict=True) if isinstance(said, str)}
     if failed:
         seed, said = next(iter(failed.items()))
-        raise ArithmeticError(
+        raise UserError(
             f"{len(failed)} of {len(seeds)} seeds failed; seed {seed}: {said}; the same command "
             "goes on with those that are not finished"
         )

@@ -1,6 +1,6 @@
 """The deep agents in Python: `cu.SPRUCB("ALE/Pong-v5", seed=0)` learns, predicts, saves and loads.
 
-It is what `cucb train` trains, with the same bits for the same seed and length.
+It is what `cucb train` trains, with the same bits for the same seed, length and threads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contrastive_ucb.errors import UserError
 from contrastive_ucb.evaluation.rollouts import digest
 from contrastive_ucb.evaluation.rollouts import evaluate as play_episodes
 from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.experiments.train import Training, progress_values, train
+from contrastive_ucb.experiments.train import Training, explained, progress_values, train
 from contrastive_ucb.experiments.train import resume as load_newest
 from contrastive_ucb.training.allocator import keep_freed_memory
 from contrastive_ucb.training.checkpoint import (
@@ -33,6 +33,9 @@ from contrastive_ucb.training.deep import Trainer
 from contrastive_ucb.training.device import choose_device
 from contrastive_ucb.training.events import Event, ProgressListener
 from contrastive_ucb.training.interrupts import interrupts
+from contrastive_ucb.training.streams import stream
+from contrastive_ucb.training.threads import suitable_threads
+from contrastive_ucb.training.threads import threads as use_threads
 
 
 class DeepAgent:
@@ -44,6 +47,7 @@ class DeepAgent:
               algorithm's
     settings  what else differs, such as {"n_step": 3, "bonus.scale": 0.5}
     device    auto takes CUDA where there is any
+    threads   of torch while it learns and plays: by default 2 for large images, otherwise 1
     """
 
     kind = "deep"
@@ -57,11 +61,14 @@ class DeepAgent:
         bonus: str | None = None,
         settings: Mapping[str, Any] | None = None,
         device: Literal["auto", "cpu", "cuda"] = "auto",
+        threads: int | None = None,
     ):
         chosen = dict(settings or {}) | ({} if bonus is None else {"bonus.preset": bonus})
         self.device = choose_device(device)
         self.training = Training(env, algo, chosen, steps=1, seed=seed)  # `learn` says how many
+        self.threads = threads or suitable_threads(self.training.frame_shape)
         self.trainer: Trainer = self.training.trainer(self.device)
+        self._draws = stream(seed, "predict")  # not saved: nothing that is learnt depends on it
 
     @property
     def env(self) -> str:
@@ -93,8 +100,12 @@ class DeepAgent:
         """
         check_size("env_steps", env_steps)
         keep_freed_memory()
-        if resume:
-            return self._learn_in_folder(env_steps, Path(out), progress)
+        with use_threads(self.threads):
+            if resume:
+                return self._learn_in_folder(env_steps, Path(out), progress)
+            return self._learn_here(env_steps, progress)
+
+    def _learn_here(self, env_steps: int, progress: bool) -> Self:
         until = self.n_steps + env_steps
         self.trainer.steps = until  # importance weights grow up to here
         with ExitStack() as closing:
@@ -144,7 +155,7 @@ class DeepAgent:
             )
         actions = self.trainer.agent.best(seen.reshape(-1, *shape))
         if not deterministic:
-            drawn = self.trainer.policy.random((2, len(actions)))
+            drawn = self._draws.random((2, len(actions)))
             uniform = (drawn[1] * self.trainer.env.n_actions).astype(actions.dtype)
             actions = np.where(drawn[0] < self.trainer.config.eval_epsilon, uniform, actions)
         return actions.reshape(seen.shape[: seen.ndim - len(shape)]), state
@@ -174,12 +185,13 @@ class DeepAgent:
     @classmethod
     def restore(cls, folder: Path, state: Mapping[str, Any]) -> DeepAgent:
         """The agent that `save` wrote into `folder`; it goes on exactly where it stopped."""
-        agent = DeepAgent(
-            state["env"], state["seed"], algo=state["algo"], settings=state["settings"]
-        )
-        agent.trainer.steps = state["steps"]
-        agent.trainer.load_state_dict(state["trainer"])
-        ReplayFiles(folder / "replay").load(agent.trainer.replay, state["replay"])
+        with explained(folder, "save the agent again with this version"):
+            agent = DeepAgent(
+                state["env"], state["seed"], algo=state["algo"], settings=state["settings"]
+            )
+            agent.trainer.steps = state["steps"]
+            agent.trainer.load_state_dict(state["trainer"])
+            ReplayFiles(folder / "replay").load(agent.trainer.replay, state["replay"])
         return agent
 
 
@@ -194,13 +206,16 @@ class SPRUCB(DeepAgent):
         bonus: str | None = None,
         settings: Mapping[str, Any] | None = None,
         device: Literal["auto", "cpu", "cuda"] = "auto",
+        threads: int | None = None,
     ):
-        super().__init__(env, seed, algo="spr-ucb", bonus=bonus, settings=settings, device=device)
+        own: Any = {"bonus": bonus, "settings": settings, "device": device, "threads": threads}
+        super().__init__(env, seed, algo="spr-ucb", **own)
 
 
 def evaluate(agent: DeepAgent, episodes: int = 100) -> dict[str, Any]:
     """Raw scores of whole episodes without noise, bonus and augmentation: mean, median, scores."""
     epsilon = agent.trainer.config.eval_epsilon
     player, seed = agent.trainer.agent, agent.training.seed
-    scores = play_episodes(player, agent.env, seed, episodes, epsilon)
+    with use_threads(agent.threads):
+        scores = play_episodes(player, agent.env, seed, episodes, epsilon)
     return {**digest(scores), "scores": scores.tolist()}

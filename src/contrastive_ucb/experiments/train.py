@@ -85,7 +85,7 @@ class Training:
         if not self.config.bonus.is_on:
             return "none"
         changes: dict[str, list[str]] = {}
-        for name in BONUSES:
+        for name in [name for name in BONUSES if name != "none"]:
             preset = configure(self.algo, {"bonus.preset": name}, self.frame_shape).bonus
             differs = [key for key, value in asdict(preset).items() if own[key] != value]
             changes[name] = [f"{key}={own[key]}" for key in differs]
@@ -156,7 +156,8 @@ class _Run:
             for listener in listeners + ([bar] if bar else []):
                 closing.callback(listener.close)
             interrupted = closing.enter_context(interrupts())
-            for event in self._steps():
+            closing.enter_context(self._nan_named())
+            for event in self.trainer.run(training.steps):
                 now = time.monotonic()
                 if event.values:
                     self.metrics.on_event(event)
@@ -199,10 +200,11 @@ class _Run:
             summary["solved_at"] = solved_at(trainer.returns)
         self.folder.finish(summary)
 
-    def _steps(self) -> Iterator[Event]:
-        """The steps that are left; a NaN among them is an error that says what remains."""
+    @contextmanager
+    def _nan_named(self) -> Iterator[None]:
+        """A NaN is an error that says where it was, and which checkpoint is left."""
         try:
-            yield from self.trainer.run(self.training.steps)
+            yield
         except ArithmeticError as error:
             newest = latest_checkpoint(self.folder.checkpoints)
             good = f"{newest} is the last good checkpoint" if newest else "there is no checkpoint"
@@ -227,6 +229,7 @@ class _Run:
         return self.trainer.n_steps
 
     def _save(self) -> None:
+        self.trainer.agent.check_finite()  # what is saved is good
         replay = self.files.save(self.trainer.replay)
         state = {
             "trainer": self.trainer.state_dict(),
@@ -261,7 +264,9 @@ def progress_values(event: Event) -> dict[str, float]:
 
 
 @contextmanager
-def explained(checkpoint: Path) -> Iterator[None]:
+def explained(
+    checkpoint: Path, way_out: str = "remove the run folder to start again"
+) -> Iterator[None]:
     """A checkpoint that does not fit, such as one of another version, is an error of one line."""
     try:
         yield
@@ -270,7 +275,7 @@ def explained(checkpoint: Path) -> Iterator[None]:
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise CheckpointError(
-            f"{checkpoint} does not fit this run ({what}); remove the run folder to start again"
+            f"{checkpoint} does not fit this version ({what}); {way_out}"
         ) from error
 
 

@@ -8,10 +8,9 @@
 | gamma^n    | `discounts`  | (B,)      | 0 where the episode terminated inside the n steps    |
 | Tz         | `target`     | (B, N)    | G + gamma^n z                                        |
 
-C51 is Bellemare et al. 2017, Algorithm 1; double Q-learning van Hasselt et al. 2016. A plain value
-is the case N = 1 of the same shapes: `td_target` then shifts the next value (B, 1) instead of the
-atoms, nothing is projected, and `huber` and `td_priority` take the places of `cross_entropy` and
-`kl_priority`.
+C51 is Bellemare et al. 2017, Algorithm 1. A plain value is the case N = 1 of the same shapes:
+`td_target` then shifts the next value (B, 1) instead of the atoms, nothing is projected, and
+`huber` and `td_priority` take the places of `cross_entropy` and `kl_priority`.
 """
 
 from __future__ import annotations
@@ -66,15 +65,6 @@ def take_actions(values: Tensor, actions: Tensor) -> Tensor:
     """
     index = actions.view(-1, 1, 1).expand(-1, 1, values.shape[-1])
     return values.gather(1, index).squeeze(1)
-
-
-def double_choice(online_q: Tensor, target_values: Tensor) -> Tensor:
-    """Double Q-learning: one network chooses the next action, the other says what it is worth.
-
-    online_q       (B, A)     the chooser's values of the next state
-    target_values  (B, A, N)  the other's probabilities or (N = 1) values; returns (B, N)
-    """
-    return take_actions(target_values, online_q.argmax(-1))
 
 
 def td_target(

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
 from contrastive_ucb.report.interval import mean_interval
 from contrastive_ucb.report.tables import Table
@@ -38,15 +39,18 @@ def deep_text(records: Mapping[str, Record]) -> str:
 
 
 def sea_table(records: Sequence[Record]) -> str:
-    """How many seeds solved each sea, and when."""
+    """How many seeds solved each sea, with Wilson's interval, and when."""
     rows = []
     for record in records:
         runs = record["runs"]
         solved = [run["solved_at"] for run in runs if run["solved_at"] is not None]
         when = f"{median(solved):.0f} ({min(solved)} to {max(solved)})" if solved else "never"
-        count, episodes = f"{len(solved)} of {len(runs)}", f"{runs[0]['episodes']:,}"
+        chance = binomtest(len(solved), len(runs)).proportion_ci(method="wilson")
+        count = f"{len(solved)} of {len(runs)} ({chance.low:.0%} to {chance.high:.0%})"
+        episodes = f"{runs[0]['episodes']:,}"
         rows.append((runs[0]["env"], agent_name(runs[0]), count, when, episodes))
-    header = ("sea", "agent", "seeds that solved it", "at episode: median (range)", "of episodes")
+    solvers = "seeds that solved it (95% interval)"
+    header = ("sea", "agent", solvers, "at episode: median (range)", "of episodes")
     return Table(header, tuple(rows)).to_markdown()
 
 
@@ -76,7 +80,7 @@ def costs_text(bench: Record) -> str:
     """What an update costs, against the plain implementation of the published order."""
     figures = bench["summary"]
     return (
-        "**Costs of the deep tier** (Pong, batch 32, on 2 cores): an update of"
+        "**Costs of the deep tier** (`cucb bench deep`, on 2 cores): an update of"
         f" SPR takes {figures['ms_update_spr']:.0f} ms, of SPR-UCB `paper`"
         f" {figures['ms_update_spr_ucb_paper']:.0f} ms, of `reference`"
         f" {figures['ms_update_spr_ucb_reference']:.0f} ms. A plain implementation of the published"

@@ -48,10 +48,10 @@ class Trainer:
     def epsilon(self) -> float:
         """The part of uniform actions at this step."""
         first, last = self.config.epsilon
-        since = self.n_steps - self.config.first_update
+        since, length = self.n_steps - self.config.first_update, self.config.epsilon_steps
         if since < 0:
             return first
-        return last + (first - last) * max(0.0, 1 - since / max(self.config.epsilon_steps, 1))
+        return last + (first - last) * max(0.0, 1 - since / length) if length else last
 
     def _step(self) -> dict[str, float]:
         uniform = self.policy.random(2)
@@ -78,7 +78,7 @@ class Trainer:
 
     def _updates_due(self) -> int:
         """How many updates follow this step; all steps so far have had their share together."""
-        since = self.n_steps - max(self.config.first_update, 1) + 1  # steps that count
+        since = self.n_steps - self.config.first_update
         rate = self.config.updates_per_step
         return int(rate * since) - int(rate * (since - 1)) if since > 0 else 0
 
