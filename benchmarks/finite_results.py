@@ -96,9 +96,9 @@ def measure(command: str) -> dict[str, object]:
 
 
 def versions() -> dict[str, str]:
-    """Of the package, its commit, and what it rests on."""
+    """Of the package, the last commit of its code, and what it rests on."""
     found = {name: version(name) for name in ("contrastive-ucb", "numpy", "scipy", "torch")}
-    ask = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    ask = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--", "src"]
     commit = subprocess.run(ask, capture_output=True, text=True).stdout.strip()
     return {**found, "python": platform.python_version(), "commit": commit or "unknown"}
 
