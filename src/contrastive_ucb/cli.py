@@ -13,7 +13,11 @@ COMMANDS = {
     "train": "train SPR-UCB, SPR or Rainbow in Atari, MinAtar, DeepSea or any Gymnasium game",
     "eval": "play episodes with what a run of 'train' has learnt",
     "play": "watch what a run of 'train' has learnt: scores, bonus of each step, video",
+    "reproduce": "the paper's table and figures: published numbers, and beside them what was run",
+    "report": "one page about a folder of runs: curves, scores, intervals, what is missing",
     "demo": "Contrastive UCB next to its peers in a few minutes, ending with a page of figures",
+    "sweep": "all runs of an experiment or a grid of your own, several at once",
+    "status": "what state the runs of a folder are in: progress, score, time left",
     "bench": "measure the costs that the documentation states, as ratios",
 }
 
@@ -22,7 +26,7 @@ HELP = f"""usage: cucb COMMAND ...
 Contrastive UCB: contrastive self-supervised learning in online reinforcement learning.
 
 commands:
-{chr(10).join(f"  {name:8} {text}" for name, text in COMMANDS.items())}
+{chr(10).join(f"  {name:9} {text}" for name, text in COMMANDS.items())}
 
 `cucb COMMAND --help` explains a command. All commands take --json (the summary as one JSON object,
 the last line of stdout) and --debug (a traceback where there would be a one-line error).
@@ -50,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ValueError(f"no command is called {given[0]!r}; {hint}")
         import_module(f"contrastive_ucb.commands.{given[0]}").run(given[1:])
     except KeyboardInterrupt:
-        goes_on = "a repeated 'solve', 'train' or 'demo' goes on from here"
+        goes_on = "a repeated 'solve', 'train', 'sweep' or 'demo' goes on from here"
         print(f"cucb: stopped; {goes_on}", file=sys.stderr)
         return 130
     except BrokenPipeError:

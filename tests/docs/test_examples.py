@@ -13,7 +13,20 @@ import pytest
 from contrastive_ucb.agents.peers import GAME_PRESETS, game_preset, preset
 from contrastive_ucb.agents.presets import configure
 from contrastive_ucb.cli import COMMANDS, main
-from contrastive_ucb.commands import bench, bench_deep, bench_games, demo, eval, play, solve, train
+from contrastive_ucb.commands import (
+    bench,
+    bench_deep,
+    bench_games,
+    demo,
+    eval,
+    play,
+    report,
+    reproduce,
+    solve,
+    status,
+    sweep,
+    train,
+)
 from contrastive_ucb.commands.options import parse
 from contrastive_ucb.envs.registry import canonical_name
 
@@ -23,6 +36,16 @@ PAGES += sorted((ROOT / "docs").glob("*.md"))
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 LONGEST = {"own_agent": 60, "stable_baselines": 60}  # lines; the others have fewer than 30
 QUICK = {"stable_baselines": ["300"]}  # arguments that shorten a long run
+
+
+NAMED = {  # commands that take a name first
+    "eval": eval.Evaluate,
+    "play": play.Play,
+    "status": status.Status,
+    "sweep": sweep.Sweep,
+    "report": report.Report,
+    "reproduce": reproduce.Reproduce,
+}
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -137,12 +160,29 @@ def test_command_line_is_understood(line: str) -> None:
         asked = parse(train.Train, train.gathered(rest[1:]), line, train.Train())
         configure(asked.algo, train.read_settings(asked.set))
         assert canonical_name(rest[0])
-    elif command in ("eval", "play"):
-        kind = {"eval": eval.Evaluate, "play": play.Play}[command]
+    elif command in NAMED:
+        kind = NAMED[command]
         parse(kind, rest[1:], line, kind())
+        if command == "sweep" and not rest[0].endswith(".toml"):
+            assert sweep.find_grid(rest[0]).jobs
     else:
         assert command == "demo"
         parse(demo.Demo, rest, line, demo.Demo())
+
+
+TOML = blocks("toml")
+
+
+@pytest.mark.parametrize("text", [body for _, body in TOML], ids=[name for name, _ in TOML])
+def test_grid_is_understood(text: str, tmp_path: Path) -> None:
+    (tmp_path / "grid.toml").write_text(text)
+    assert len(sweep.find_grid(str(tmp_path / "grid.toml")).jobs) in (30, 60)
+
+
+def test_numbers_of_runs_are_right() -> None:
+    text = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    shown = {name: int(count) for name, count in re.findall(r"^\| `(\w+)` \| (\d+) \|", text, re.M)}
+    assert shown == {name: len(sweep.find_grid(name).jobs) for name in sweep.CATALOG}
 
 
 @pytest.mark.parametrize("text", mentioned_commands())

@@ -4,7 +4,13 @@ import pytest
 
 from contrastive_ucb.envs import registry
 from contrastive_ucb.envs.atari_names import letters
-from contrastive_ucb.envs.registry import canonical_name, make_deep_env, make_eval_envs
+from contrastive_ucb.envs.registry import (
+    MINATAR,
+    canonical_name,
+    frame_shape_of,
+    make_deep_env,
+    make_eval_envs,
+)
 from contrastive_ucb.errors import UserError
 
 
@@ -102,3 +108,10 @@ def test_evaluation_has_many_streams_that_repeat() -> None:
 
 def test_letters_of_a_versioned_name() -> None:
     assert letters("ALE/RoadRunner-v5") == letters("road_runner") == "roadrunner"
+
+
+@pytest.mark.parametrize(
+    "name", ["pong", "ALE/Qbert-v5", "deepsea-7", *MINATAR, "CartPole-v1", "FrozenLake-v1"]
+)
+def test_the_shape_of_frames_is_known_before_there_is_an_environment(name: str) -> None:
+    assert frame_shape_of(name) == make_deep_env(name, seed=3, training=True).frame_shape

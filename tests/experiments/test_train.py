@@ -79,7 +79,7 @@ def test_tensorboard_has_the_speed(tmp_path: Path) -> None:
 
 def test_finished_run_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run(training(), tmp_path)
-    monkeypatch.setattr(module, "Trainer", None)  # nothing may be played
+    monkeypatch.setattr(Training, "trainer", None)  # nothing may be played
     said: list[str] = []
     assert run(training(), tmp_path, say=said.append) == first
     assert said == ["the run is finished already; its results are shown"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from functools import cache
 from importlib.util import find_spec
 
 import gymnasium
@@ -27,6 +28,7 @@ MINATAR = {
     f"MinAtar/{title(game)}-v1": game
     for game in ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 }
+CHANNELS = {"asterix": 4, "breakout": 4, "freeway": 7, "seaquest": 10, "space_invaders": 6}
 PACKAGES = {"atari": ("ale_py", "cv2"), "minatar": ("minatar",)}  # what each extra installs
 
 
@@ -59,6 +61,21 @@ def canonical_name(name: str) -> str:
     if rom := roms().get(letters(name)):
         return title(rom)
     raise UserError(f"no environment is called {name!r}; {_advice(name)}")
+
+
+def frame_shape_of(name: str) -> tuple[int, ...]:
+    """What `frame_shape` of the environment is; only those of Gymnasium are made to know it."""
+    known = canonical_name(name)
+    if known.startswith("DeepSea-"):
+        return (int(known.removeprefix("DeepSea-")) ** 2,)
+    if known in MINATAR:
+        return (CHANNELS[MINATAR[known]], 10, 10)
+    return _shape_in_gymnasium(known) if _is_gymnasium(known) else (1, 84, 84)
+
+
+@cache
+def _shape_in_gymnasium(name: str) -> tuple[int, ...]:
+    return GymFrames(name, seed=0).frame_shape
 
 
 def _make(name: str, seed: int, training: bool, role: str) -> FrameEnv:

@@ -7,20 +7,13 @@ whether it ran alone, in a batch, or was killed and resumed on the way.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.agents.config import AgentConfig
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.agents.learner import Learner
-from contrastive_ucb.agents.peers import game_preset, preset
 from contrastive_ucb.errors import UserError
-from contrastive_ucb.experiments.environments import family_of, identity_of, make_env
-from contrastive_ucb.experiments.spec import RunSpec
+from contrastive_ucb.experiments.problem import Problem
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.training.checkpoint import (
     latest_checkpoint,
@@ -40,47 +33,9 @@ from contrastive_ucb.training.interrupts import interrupts
 from contrastive_ucb.training.learn import progress_event
 from contrastive_ucb.training.loop import Round, Session
 
+__all__ = ["Problem", "overall", "solve"]
+
 KEPT = 2  # checkpoints a run keeps: should the newest be damaged, the one before is there
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What is solved and how; everything but the seed that determines the result."""
-
-    env: str
-    env_settings: Mapping[str, Any] = field(default_factory=dict)
-    algo: str = "contrastive-ucb"
-    agent_settings: Mapping[str, Any] = field(default_factory=dict)
-    rounds: int = 1000
-    env_seed: int | None = None  # None: each seed has an environment of its own
-    suite: str = "solve"
-
-    def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
-
-    def spec(self, seed: int) -> RunSpec:
-        config = {
-            "env": identity_of(self.env, self.env_settings),
-            "env_seed": self.env_seed,
-            "agent": asdict(self._preset(self.algo, **self.agent_settings)),
-            "rounds": self.rounds,
-        }
-        return RunSpec(self.suite, self.algo, self.env, seed, config)
-
-    def agent(self, seeds: Sequence[int]) -> Learner[Any]:
-        own = [seed if self.env_seed is None else self.env_seed for seed in seeds]
-        envs: list[Any] = [make_env(self.env, self.env_settings, seed) for seed in own]
-        kind = ContrastiveULCB if self._is_game else ContrastiveUCB
-        return kind(envs, seed=list(seeds), algo=self.algo, **self.agent_settings)
-
-    @property
-    def _is_game(self) -> bool:
-        return family_of(self.env, self.env_settings) == "game"
-
-    @property
-    def _preset(self) -> Callable[..., AgentConfig]:
-        return game_preset if self._is_game else preset
 
 
 def solve(

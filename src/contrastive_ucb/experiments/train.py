@@ -10,27 +10,20 @@ eval.jsonl   the scores of the last evaluation
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.agents.deep_config import RainbowConfig
-from contrastive_ucb.agents.presets import BONUSES, configure
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.data.replay_files import ReplayFiles
 from contrastive_ucb.envs.deepsea_grid import DeepSeaGrid, solved_at
-from contrastive_ucb.envs.frames import FrameEnv
-from contrastive_ucb.envs.registry import canonical_name, make_deep_env
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.evaluation.rollouts import digest, evaluate
-from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.experiments.training import Training
 from contrastive_ucb.training.checkpoint import (
     CheckpointError,
     latest_checkpoint,
@@ -49,59 +42,11 @@ from contrastive_ucb.training.events import (
 from contrastive_ucb.training.files import write_atomically
 from contrastive_ucb.training.interrupts import interrupts
 
+__all__ = ["Training", "explained", "progress_values", "resume", "train"]
+
 KEPT = 2  # checkpoints a run keeps: should the newest be damaged, the one before is there
 SHARE = 0.05  # of the time that saving may take: large memories are saved less often
 LAST = 100  # training episodes whose mean return the summary has
-
-
-@dataclass(frozen=True)
-class Training:
-    """What is trained, where and for how long: everything that determines the result."""
-
-    env: str  # in any spelling; kept is the one name it has
-    algo: str = "spr-ucb"
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    steps: int = 100_000
-    seed: int = 0
-    suite: str = "train"
-
-    def __post_init__(self) -> None:
-        check_size("steps", self.steps)
-        check_size("seed", self.seed, least=0)
-        object.__setattr__(self, "env", canonical_name(self.env))
-
-    @cached_property
-    def frame_shape(self) -> tuple[int, ...]:
-        return self.environment().frame_shape
-
-    @cached_property
-    def config(self) -> RainbowConfig:
-        return configure(self.algo, self.settings, self.frame_shape)
-
-    @property
-    def bonus(self) -> str:
-        """The preset that is nearest to the settings of the bonus, and what differs from it."""
-        own = asdict(self.config.bonus)
-        if not self.config.bonus.is_on:
-            return "none"
-        changes: dict[str, list[str]] = {}
-        for name in [name for name in BONUSES if name != "none"]:
-            preset = configure(self.algo, {"bonus.preset": name}, self.frame_shape).bonus
-            differs = [key for key, value in asdict(preset).items() if own[key] != value]
-            changes[name] = [f"{key}={own[key]}" for key in differs]
-        nearest = min(changes, key=lambda name: len(changes[name]))
-        return " ".join([nearest, *changes[nearest]])
-
-    def spec(self) -> RunSpec:
-        config = {"env": self.env, "steps": self.steps, "agent": asdict(self.config)}
-        task = re.sub("[^A-Za-z0-9._-]", "-", self.env)
-        return RunSpec(self.suite, self.algo, task, self.seed, config)
-
-    def environment(self) -> FrameEnv:
-        return make_deep_env(self.env, seed=self.seed, training=True)
-
-    def trainer(self, device: str = "cpu") -> Trainer:
-        return Trainer(self.environment(), self.config, self.seed, self.steps, device)
 
 
 def train(

@@ -1,0 +1,105 @@
+"""`cucb reproduce WHAT`: the paper's table and figures, and beside them what was run here."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.errors import UserError
+
+if TYPE_CHECKING:
+    from contrastive_ucb.report.reproduce_page import RunHere
+
+WHAT = {
+    "table": "games x methods: mean and deviation, the best two in bold",
+    "figure-mean": "the bar chart of the mean human-normalised score",
+    "figure-aggregates": "median, IQM, mean and optimality gap with 95% intervals",
+}
+ENDINGS = {
+    "table": (".html", ".md", ".tex"),
+    "figure-mean": (".html", ".svg", ".png", ".md", ".tex"),
+    "figure-aggregates": (".html", ".svg", ".png", ".md", ".tex"),
+}
+HELP = f"""usage: cucb reproduce WHAT [--runs FOLDER] [--out FILE]
+
+The paper's results on Atari 100K from published numbers, and beside them what was run here.
+
+what:
+{chr(10).join(f"  {name:18} {text}" for name, text in WHAT.items())}
+
+The ending of --out chooses the form: .html .md .tex, for figures also .svg .png (.md and .tex have
+their numbers). For example
+  cucb reproduce table --out table.html
+  cucb reproduce figure-aggregates --runs runs --out aggregates.svg
+"""
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """The paper's table or a figure of it; without --runs from published numbers alone."""
+
+    runs: Path | None = None
+    """Run folders whose scores are shown beside the published ones."""
+    out: Path | None = None
+    """The file to write; by default the name of what is made, as .html."""
+    json: bool = False
+    """Print the summary as one JSON object, the last line of stdout."""
+
+
+def run(arguments: Sequence[str]) -> None:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(HELP, end="")
+        return
+    what, *rest = arguments
+    if what not in WHAT:
+        close = get_close_matches(what, WHAT, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(WHAT)}"
+        raise UserError(f"there is no {what!r} to reproduce; {hint}")
+    options = parse(Reproduce, rest, f"cucb reproduce {what}", Reproduce())
+    out = options.out or Path(f"{what}.html")
+    check_file(out, ENDINGS[what])
+
+    from contrastive_ucb.report.reproduce_page import run_here
+
+    here = run_here(options.runs)
+    _write(what, here, out, shlex.join(["cucb", "reproduce", what, *rest]))
+    summary = {
+        "what": what,
+        "file": str(out.resolve()),
+        "run_here": {one.name: int(one.n_runs.sum()) for one in here.scores},
+        "missing": sum(len(gap.seeds) for gap in here.missing),
+    }
+    emit(summary, options.json, f"written: {out}")
+
+
+def check_file(out: Path, endings: Sequence[str]) -> None:
+    """Stop before any work if the file cannot be written or has no ending that is known."""
+    if out.suffix not in endings:
+        raise UserError(f"--out {out} must end in one of {' '.join(endings)}")
+    if not out.parent.is_dir():
+        raise UserError(f"there is no folder {out.parent} for --out; make it first")
+    if out.is_dir():
+        raise UserError(f"--out {out} is a folder; name a file")
+
+
+def _write(what: str, here: RunHere, out: Path, command: str) -> None:
+    from contrastive_ucb.report.plain_text import latex_of, markdown_of
+    from contrastive_ucb.report.reproduce_page import figure_of, page_of
+    from contrastive_ucb.report.style import save_png, to_svg
+    from contrastive_ucb.training.files import write_atomically
+
+    if out.suffix == ".png":
+        save_png(figure_of(what, here), out)
+    elif out.suffix == ".svg":
+        header = '<?xml version="1.0" encoding="utf-8"?>\n'
+        write_atomically(out, header + to_svg(figure_of(what, here)))
+    elif out.suffix == ".html":
+        write_atomically(out, page_of(what, here, command))
+    else:
+        text = markdown_of(what, here) if out.suffix == ".md" else latex_of(what, here)
+        write_atomically(out, text)

@@ -1,0 +1,123 @@
+"""The states of many runs for people: a table at the end, and a live one on a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from contrastive_ucb.experiments.progress import STATES, RunState
+
+COLUMNS = ("run", "state", "score")
+
+
+def table_of(states: Sequence[RunState]) -> str:
+    """Run, state and score of each, a line a run, and below them what went wrong."""
+    rows = [(state.run, _standing(state), _number(state.score)) for state in states]
+    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (COLUMNS, *rows)
+    ]
+    for state in states:
+        if state.error:
+            log = f" (log: {state.log})" if state.log else ""
+            lines.append(f"{state.run}: {state.error}{log}")
+    return "\n".join([*lines, counted(states)])
+
+
+def counted(states: Sequence[RunState]) -> str:
+    """How many runs there are, and how many of each state: "6 runs: 4 finished, 2 failed"."""
+    counts = Counter(state.state for state in states)
+    parts = ", ".join(f"{counts[name]} {name}" for name in STATES if counts[name])
+    return f"{len(states)} run{'s' * (len(states) != 1)}" + (f": {parts}" if parts else "")
+
+
+def summary_of(states: Sequence[RunState], **more: Any) -> dict[str, Any]:
+    """The same for programs."""
+    counts = Counter(state.state for state in states)
+    runs = [state.to_json() for state in states]
+    return {**more, "counts": {name: counts[name] for name in STATES}, "runs": runs}
+
+
+class LiveTable:
+    """Shows on a terminal what runs; elsewhere it prints a line when a run has ended.
+
+    look      finds the states of all runs
+    console   where to draw; stderr unless given, because stdout belongs to results
+    """
+
+    DRAW_SECONDS = 1.0
+
+    def __init__(self, look: Callable[[], list[RunState]], console: Console | None = None) -> None:
+        self._look = look
+        self._console = console or Console(stderr=True)
+        self._next = 0.0
+        self._before = {state.run: state.state for state in look()}
+        self._live = Live(
+            console=self._console, auto_refresh=False, transient=True, redirect_stdout=False
+        )
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def tick(self) -> None:
+        """Draw, if it is time."""
+        if (now := time.monotonic()) < self._next:
+            return
+        states = self._look()
+        self._next = time.monotonic() + max(self.DRAW_SECONDS, 20 * (time.monotonic() - now))
+        if self._console.is_terminal:
+            self._live.update(self._drawn(states), refresh=True)
+            return
+        for state in states:
+            if state.state != self._before.get(state.run) and state.state in ("finished", "failed"):
+                said = state.error or f"{state.measure} {_number(state.score)}"
+                line = f"{state.run}: {state.state}, {said}"
+                self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._before[state.run] = state.state
+
+    def _drawn(self, states: list[RunState]) -> Table:
+        table = Table(title=counted(states), box=None, title_justify="left")
+        for name in ("run", "state", "progress", "score", "left"):
+            table.add_column(name, overflow="fold" if name == "run" else "ellipsis")
+        room = max(3, self._console.height - 4)
+        # What runs comes first; the rest of the screen is for what ended last and what is next.
+        order = {"running": 0, "failed": 1, "finished": 2, "waiting": 3}
+        for state in sorted(states, key=lambda state: order[state.state])[:room]:
+            done = f"{state.step:,} / {state.steps:,}" if state.steps else ""
+            left = "" if state.seconds_left is None else _duration(state.seconds_left)
+            score = state.latest if state.score is None else state.score
+            table.add_row(state.run, state.state, done, _number(score), left)
+        return table
+
+
+def _standing(state: RunState) -> str:
+    begun = state.state in ("running", "waiting") and state.step and state.steps
+    return f"{state.state} {state.step / state.steps:.0%}" if begun and state.steps else state.state
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.5g}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,41 @@
+"""`cucb status FOLDER`: what state the runs of a folder are in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.commands.run_table import summary_of, table_of
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments.progress import states_of, watched_folder
+
+HELP = """usage: cucb status FOLDER [--json]
+
+What state the runs of a folder are in, also those that a sweep has not begun yet: finished,
+running, waiting or failed, with progress and score. FOLDER is what was --out, or one below it.
+"""
+
+
+@dataclass(frozen=True)
+class Status:
+    """Show what state the runs of a folder are in."""
+
+    json: bool = False
+    """Print the states as one JSON object, the last line of stdout."""
+
+
+def run(arguments: Sequence[str]) -> None:
+    if not arguments or {"-h", "--help"} & {*arguments}:
+        print(HELP, end="")
+        return
+    if arguments[0].startswith("-"):
+        raise ValueError(f"name a folder before {arguments[0]}, such as runs")
+    name, *rest = arguments
+    options = parse(Status, rest, f"cucb status {name}", Status())
+    folder = Path(name)
+    states = states_of(watched_folder(folder))
+    if not states:
+        raise UserError(f"there is no run in {folder}; pass what was the --out of a command")
+    emit(summary_of(states, folder=str(folder)), options.json, table_of(states))

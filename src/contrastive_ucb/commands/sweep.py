@@ -1,0 +1,144 @@
+"""`cucb sweep NAME_OR_TOML`: all runs of an experiment, several at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.commands.run_table import LiveTable, counted, summary_of, table_of
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments.catalog import ABOUT, CATALOG, experiment
+from contrastive_ucb.experiments.grid import Grid, read_grid
+from contrastive_ucb.experiments.job import Job
+from contrastive_ucb.experiments.local import Errors, cores, run_local
+from contrastive_ucb.experiments.progress import RunState, Watched, states_of, watched_jobs
+from contrastive_ucb.experiments.settings import hint
+
+HELP = f"""usage: cucb sweep EXPERIMENT [options]
+       cucb sweep GRID.toml [options]
+
+Do all runs of an experiment, several at once; a repeated command skips what is finished, goes on
+with the rest and tries again what failed.
+
+experiments:
+{chr(10).join(f"  {name:10} {about}" for name, about in ABOUT.items())}
+
+`cucb sweep EXPERIMENT --help` lists the options, for example
+  cucb sweep theory --dry-run
+  cucb sweep grid.toml --workers 2 --out runs/grid
+"""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Do all runs of an experiment; the summary has the state and the score of each."""
+
+    backend: str = "local"
+    """Where the runs are done: local is processes on this machine, with one thread each."""
+    workers: int | None = None
+    """How many runs at once; by default as many as there are cores."""
+    out: Path = Path("runs")
+    """Where run folders go; those that `cucb solve` and `cucb train` left there count too."""
+    dry_run: bool = False
+    """Only list the runs and the states they are in."""
+    checkpoint_seconds: float | None = None
+    """Seconds between checkpoints; by default 30 for `solve` and 60 for `train`."""
+    json: bool = False
+    """Print the summary as one JSON object, the last line of stdout."""
+
+    def __post_init__(self) -> None:
+        if self.workers is not None:
+            check_size("workers", self.workers)
+        if self.checkpoint_seconds is not None and not self.checkpoint_seconds >= 0:
+            raise ValueError(
+                f"checkpoint_seconds must be at least 0, got {self.checkpoint_seconds}"
+            )
+
+
+class Backend(Protocol):
+    """Does the jobs that are not finished, each through `run_job`; returns what went wrong."""
+
+    def __call__(
+        self,
+        jobs: Sequence[Job],
+        root: Path,
+        workers: int,
+        tick: Callable[[], None],
+        checkpoint_seconds: float | None,
+    ) -> Errors: ...
+
+
+def run(arguments: Sequence[str]) -> None:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(HELP, end="")
+        return
+    if arguments[0].startswith("-"):
+        raise ValueError(f"name an experiment before {arguments[0]}: {', '.join(CATALOG)}")
+    name, *rest = arguments
+    options = parse(Sweep, rest, f"cucb sweep {name}", Sweep())
+    backend, grid = backend_of(options.backend), find_grid(name)
+    runs = watched_jobs(grid.jobs, options.out)
+    if options.dry_run:
+        _print(grid, states_of(runs), options)
+        return
+    states = _sweep(grid, runs, backend, options)
+    _print(grid, states, options)
+    if failed := [state for state in states if state.state == "failed"]:
+        first = failed[0]
+        raise UserError(
+            f"{len(failed)} of {len(states)} runs failed; {first.run}: {first.error}; "
+            "the same command tries them again"
+        )
+
+
+def backend_of(name: str) -> Backend:
+    """The backend by its name."""
+    backends: dict[str, Backend] = {"local": run_local}
+    if name == "ray":
+        raise UserError("the backend 'ray' is not there yet; use --backend local")
+    if name not in backends:
+        raise UserError(f"no backend is called {name!r}; {hint(name, backends)}")
+    return backends[name]
+
+
+def find_grid(name: str) -> Grid:
+    """The experiment of this name, or the grid in this file."""
+    if name.endswith(".toml"):
+        return read_grid(Path(name))
+    return experiment(name)
+
+
+def _sweep(grid: Grid, runs: Sequence[Watched], backend: Backend, options: Sweep) -> list[RunState]:
+    """Do the jobs while a table shows how they do; the states they are in at the end."""
+    grid.remember(options.out)
+    workers = options.workers or cores()
+    with LiveTable(lambda: states_of(runs)) as table:
+        print(f"{counted(states_of(runs))}; {workers} at once", file=sys.stderr)
+        try:
+            errors = backend(
+                grid.jobs, options.out, workers, table.tick, options.checkpoint_seconds
+            )
+        except KeyboardInterrupt:
+            print("the runs that were under way are saved", file=sys.stderr)
+            raise
+    return [
+        _with_error(state, errors.get(run.path))
+        for run, state in zip(runs, states_of(runs), strict=True)
+    ]
+
+
+def _with_error(state: RunState, error: str | None) -> RunState:
+    """A run whose folder could not be written to has its error from the worker alone."""
+    if error is None or state.state in ("finished", "failed"):
+        return state
+    return replace(state, state="failed", error=error)
+
+
+def _print(grid: Grid, states: list[RunState], options: Sweep) -> None:
+    summary = summary_of(states, name=grid.name, out=str(options.out))
+    emit(summary, options.json, table_of(states))

@@ -1,0 +1,142 @@
+"""The experiments by name, in the form that grids have in TOML (see grid.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contrastive_ucb.envs.atari_names import ATARI_100K
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments.grid import Grid, grid_of
+from contrastive_ucb.experiments.settings import hint
+
+Table = dict[str, Any]
+ABOUT = {
+    "theory": "Contrastive UCB and its peers on low-rank MDPs, the lock and the deep sea",
+    "games": "Contrastive ULCB and its peers on low-rank games and the vault",
+    "deepsea": "SPR and its bonuses in deep seas of three sizes",
+    "minatar": "the same in three MinAtar games",
+    "atari26": "the paper's grid: 26 Atari games, 10 seeds, 100,000 steps",
+    "ablation": "the bonus with one switch changed at a time, on DeepSea and MinAtar",
+}
+
+CONTROLS = ["no-bonus", "epsilon-greedy", "uniform"]
+PEERS = ["contrastive-ucb", "rep-ucb", "lsvi-ucb", "ucbvi", *CONTROLS]
+GAME_PEERS = ["contrastive-ulcb", "omni-vi", "midpoint-nash", "tight-cce", "no-bonus", "uniform"]
+LOCK = {"n_dead": 20, "n_actions": 5, "horizon": 6}
+
+
+def _exact(algo: str) -> Table:
+    return {f"{algo}, exact": {"algo": algo, "settings": {"negatives": "exact"}}}
+
+
+THEORY = [
+    {
+        "env": "lowrank",
+        "rounds": 10_000,
+        "algo": PEERS,
+        "variants": _exact("contrastive-ucb"),
+        "settings": {"n_states": 10, "n_actions": 3, "rank": 3, "horizon": 4},
+    },
+    *(
+        {"env": "lock", "rounds": rounds, "algo": ["contrastive-ucb", *CONTROLS], "settings": lock}
+        for rounds, lock in ((800, {**LOCK, "negatives": "exact"}), (5000, LOCK))
+    ),
+    {
+        "env": "deepsea",
+        "rounds": 2000,
+        "algo": "contrastive-ucb",
+        "variants": _exact("contrastive-ucb"),
+        "settings": {"size": 10},
+    },
+]
+GAMES = [
+    *(
+        {
+            "env": "lowrank-game",
+            "rounds": rounds,
+            "algo": GAME_PEERS,
+            "variants": _exact("contrastive-ulcb"),
+            "settings": {"n_states": 6, "n_actions": size, "rank": 3, "horizon": 3},
+        }
+        for size in (2, 3)
+        for rounds in (5000, 500)
+    ),
+    {
+        "env": "lock-game",
+        "rounds": 1500,
+        "algo": ["contrastive-ulcb", "no-bonus", "uniform"],
+        "settings": {"horizon": 5},
+    },
+]
+
+
+def _bonus(**switches: Any) -> Table:
+    settings = {f"bonus.{key}": value for key, value in switches.items()}
+    return {"algo": "spr-ucb", "settings": settings}
+
+
+ALGORITHM_1 = {"algorithm-1": _bonus(preset="algorithm-1")}
+BONUSES = {
+    "spr": {"algo": "spr"},
+    "paper": _bonus(),
+    "paper, hidden": _bonus(feature="hidden"),
+    "reference": _bonus(preset="reference"),
+    **ALGORITHM_1,
+    "algorithm-1, probs": _bonus(preset="algorithm-1", feature="probs"),
+}
+SWITCHES = {
+    **BONUSES,
+    "paper, visits": _bonus(pairs="visits"),
+    "paper, first step": _bonus(steps="first"),
+    "algorithm-1, sampled": _bonus(preset="algorithm-1", pairs="sampled"),
+    "algorithm-1, not optimistic": _bonus(preset="algorithm-1", optimistic=False),
+    "algorithm-1, never rebuilt": _bonus(preset="algorithm-1", rebuild_every=0),
+    "algorithm-1, ridge 1": _bonus(preset="algorithm-1", ridge=1.0),
+}
+SEA_STEPS = {"DeepSea-10": 4_000, "DeepSea-14": 6_000, "DeepSea-20": 16_000}
+MINATAR = [f"MinAtar/{game}-v1" for game in ("Breakout", "Freeway", "Seaquest")]
+MINATAR_STEPS = 10_000
+
+CATALOG: dict[str, Table] = {
+    "theory": {"kind": "solve", "seeds": 10, "part": THEORY},
+    "games": {"kind": "solve", "seeds": 10, "part": GAMES},
+    "deepsea": {
+        "kind": "train",
+        "part": [
+            {"env": env, "steps": steps, "seeds": seeds, "variants": agents}
+            for env, steps in SEA_STEPS.items()
+            for seeds, agents in ((5, BONUSES), (10, ALGORITHM_1))
+        ],
+    },
+    "minatar": {
+        "kind": "train",
+        "env": MINATAR,
+        "steps": MINATAR_STEPS,
+        "seeds": 5,
+        "variants": BONUSES,
+    },
+    "atari26": {
+        "kind": "train",
+        "env": list(ATARI_100K),
+        "algo": ["spr", "spr-ucb"],
+        "steps": 100_000,
+        "seeds": 10,
+        "eval_episodes": 100,  # as the paper and SPR
+    },
+    "ablation": {
+        "kind": "train",
+        "seeds": 5,
+        "variants": SWITCHES,
+        "part": [
+            {"env": "DeepSea-10", "steps": SEA_STEPS["DeepSea-10"]},
+            {"env": MINATAR[0], "steps": MINATAR_STEPS},
+        ],
+    },
+}
+
+
+def experiment(name: str) -> Grid:
+    """The grid called `name`; an unknown name is an error with the nearest one."""
+    if name not in CATALOG:
+        raise UserError(f"no experiment is called {name!r}; {hint(name, CATALOG)}")
+    return grid_of(CATALOG[name], name)

@@ -1,0 +1,145 @@
+"""Job: one run of one seed as data, and the one function that does it.
+
+Whoever runs jobs (processes on this machine, or a cluster) does so through `run_job`, which calls
+what `cucb solve` and `cucb train` call. A job and its command leave one folder with the same bytes.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments.problem import Problem
+from contrastive_ucb.experiments.settings import WORDS
+from contrastive_ucb.experiments.spec import RunSpec
+from contrastive_ucb.experiments.training import Training
+
+EVAL_EPISODES = 20  # of `cucb train`
+
+
+@dataclass(frozen=True)
+class Job:
+    """A problem with one of its seeds, or a training, which has a seed of its own."""
+
+    task: Problem | Training
+    seed: int
+    label: str = ""  # what tables call the agent; no part of what the run is
+    eval_episodes: int = EVAL_EPISODES  # of a training, at its end
+
+    def __post_init__(self) -> None:
+        check_size("seed", self.seed, least=0)
+        check_size("eval_episodes", self.eval_episodes)
+        if isinstance(self.task, Training) and self.task.seed != self.seed:
+            raise ValueError(f"seed is {self.seed}, but that of the training is {self.task.seed}")
+
+    @property
+    def kind(self) -> str:
+        return "solve" if isinstance(self.task, Problem) else "train"
+
+    def spec(self) -> RunSpec:
+        return self._spec
+
+    @cached_property
+    def _spec(self) -> RunSpec:
+        return self.task.spec(self.seed) if isinstance(self.task, Problem) else self.task.spec()
+
+    def folder(self, root: Path) -> Path:
+        return self.spec().folder(root)
+
+    def command(self, out: Path | None = None) -> str:
+        """The same run as a command for people."""
+        words = _solve_words(self) if isinstance(self.task, Problem) else _train_words(self)
+        words += [] if out is None else ["--out", str(out)]
+        return shlex.join(words)
+
+    def to_json(self) -> dict[str, Any]:
+        """The job as JSON values, which `from_json` reads."""
+        own = {"kind": self.kind, "seed": self.seed, "label": self.label}
+        return {**own, "eval_episodes": self.eval_episodes, "task": asdict(self.task)}
+
+    @classmethod
+    def from_json(cls, content: Any) -> Job:
+        """The job that became these values; an error says what is wrong with them."""
+        try:
+            kind = {"solve": Problem, "train": Training}[content["kind"]]
+            task = kind(**_with_tuples(content["task"]))
+            return cls(task, content["seed"], content["label"], content["eval_episodes"])
+        except UserError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"this is no job ({type(error).__name__}: {error})") from error
+
+
+def run_job(
+    job: Job,
+    root: Path,
+    *,
+    progress: bool = False,
+    checkpoint_seconds: float | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Do the job, or go on with it, with one thread, unless it is finished; its summary."""
+    from contrastive_ucb.experiments.solve import solve  # imports torch
+    from contrastive_ucb.experiments.train import train
+    from contrastive_ucb.training.allocator import keep_freed_memory
+    from contrastive_ucb.training.device import choose_device
+    from contrastive_ucb.training.threads import one_thread
+
+    options: dict[str, Any] = {"progress": progress, "say": say}
+    if checkpoint_seconds is not None:
+        options["checkpoint_seconds"] = checkpoint_seconds
+    with one_thread():
+        if isinstance(job.task, Problem):
+            return solve(job.task, [job.seed], root, **options)[0]
+        keep_freed_memory()
+        options |= {"eval_episodes": job.eval_episodes, "device": choose_device("auto")}
+        return train(job.task, root, **options)
+
+
+def _solve_words(job: Job) -> list[str]:
+    assert isinstance(job.task, Problem)
+    settings = {WORDS.get(key, key): value for key, value in job.task.env_settings.items()}
+    if job.task.env == "file":  # its rank is that of the agent
+        settings.pop("true_rank", None)
+    if isinstance(counts := settings.get("n_actions"), (list, tuple)):  # one count a player
+        settings |= {"n_actions": counts[0], "n_column_actions": counts[1]}
+    settings |= {**job.task.agent_settings, "env_seed": job.task.env_seed}
+    words = ["cucb", "solve", job.task.env, "--algo", job.task.algo]
+    for key, value in settings.items():
+        if value is not None:
+            words += [f"--{key.replace('_', '-')}", str(value)]
+    return [*words, "--rounds", str(job.task.rounds), "--seed", str(job.seed)]
+
+
+def _train_words(job: Job) -> list[str]:
+    assert isinstance(job.task, Training)
+    task = job.task
+    words = ["cucb", "train", task.env, "--algo", task.algo]
+    if task.settings:
+        words += ["--set", *(f"{key}={_text(value)}" for key, value in task.settings.items())]
+    words += ["--steps", str(task.steps), "--seed", str(job.seed), "--threads", "1"]
+    if job.eval_episodes != EVAL_EPISODES:
+        words += ["--eval-episodes", str(job.eval_episodes)]
+    return words
+
+
+def _text(value: Any) -> str:
+    """A value as --set reads it."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(_text(one) for one in value)
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def _with_tuples(task: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the learner have tuples where JSON has lists."""
+    values = dict(task)
+    if "settings" in values:
+        own = values["settings"].items()
+        values["settings"] = {k: tuple(v) if isinstance(v, list) else v for k, v in own}
+    return values

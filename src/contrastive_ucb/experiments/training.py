@@ -1,0 +1,80 @@
+"""Training: what `cucb train` trains, as data; torch is imported when a trainer is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from contrastive_ucb.agents.deep_config import RainbowConfig
+from contrastive_ucb.agents.presets import BONUSES, configure
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.envs.frames import FrameEnv
+from contrastive_ucb.envs.registry import canonical_name, frame_shape_of, make_deep_env
+from contrastive_ucb.experiments.spec import RunSpec
+
+if TYPE_CHECKING:
+    from contrastive_ucb.training.deep import Trainer
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained, where and for how long: everything that determines the result."""
+
+    env: str  # in any spelling; kept is the one name it has
+    algo: str = "spr-ucb"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    steps: int = 100_000
+    seed: int = 0
+    suite: str = "train"
+
+    def __post_init__(self) -> None:
+        check_size("steps", self.steps)
+        check_size("seed", self.seed, least=0)
+        object.__setattr__(self, "env", canonical_name(self.env))
+
+    @cached_property
+    def frame_shape(self) -> tuple[int, ...]:
+        return frame_shape_of(self.env)
+
+    @cached_property
+    def config(self) -> RainbowConfig:
+        return configure(self.algo, self.settings, self.frame_shape)
+
+    @property
+    def bonus(self) -> str:
+        """The preset that is nearest to the settings of the bonus, and what differs from it."""
+        own = asdict(self.config.bonus)
+        if not self.config.bonus.is_on:
+            return "none"
+        changes: dict[str, list[str]] = {}
+        for name in [name for name in BONUSES if name != "none"]:
+            preset = configure(self.algo, {"bonus.preset": name}, self.frame_shape).bonus
+            differs = [key for key, value in asdict(preset).items() if own[key] != value]
+            changes[name] = [f"{key}={own[key]}" for key in differs]
+        nearest = min(changes, key=lambda name: len(changes[name]))
+        return " ".join([nearest, *changes[nearest]])
+
+    def spec(self) -> RunSpec:
+        config = {"env": self.env, "steps": self.steps, "agent": asdict(self.config)}
+        task = re.sub("[^A-Za-z0-9._-]", "-", self.env)
+        return RunSpec(self.suite, self.algo, task, self.seed, config)
+
+    def with_seed(self, seed: int) -> Training:
+        """The same with another seed; name, shape and configuration are not found out again."""
+        check_size("seed", seed, least=0)
+        _ = self.config  # once it is known here, the copy has it too
+        other = copy(self)
+        object.__setattr__(other, "seed", seed)
+        return other
+
+    def environment(self) -> FrameEnv:
+        return make_deep_env(self.env, seed=self.seed, training=True)
+
+    def trainer(self, device: str = "cpu") -> Trainer:
+        from contrastive_ucb.training.deep import Trainer
+
+        return Trainer(self.environment(), self.config, self.seed, self.steps, device)

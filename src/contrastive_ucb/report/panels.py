@@ -1,0 +1,174 @@
+"""Curves of many tasks in one figure: a small panel a task, one legend for all of them.
+
+One figure with many panels is drawn several times faster than a figure a task, and a page with it
+can be read from top to bottom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.report.interval import mean_interval
+from contrastive_ucb.report.read import Group
+from contrastive_ucb.report.scores import Entry
+from contrastive_ucb.report.style import WIDTH, house_style, plain_ticks
+
+BINS = 40  # points of a curve of episodes, which end at other steps in every run
+PANEL = 1.35  # inches of a panel, with its title
+LETTERS = 26  # of a title that fits above a panel
+ROUNDING = 1e-9
+
+Curves = Mapping[str, Mapping[str, tuple[IntArray, Array]]]  # task -> agent -> steps, values
+
+
+def curves_of(entries: Sequence[Entry], name: str) -> Curves:
+    """What the finished runs measured under `name`, by task and agent; what none did is left out.
+
+    Values are (n_seeds, n). Episodes are averaged in `BINS` stretches of equal length.
+    """
+    found: dict[str, dict[str, tuple[IntArray, Array]]] = {}
+    for entry in entries:
+        if entry.group.finished:
+            binned = name == "charts/episodic_return"
+            steps, values = (binned_series if binned else Group.series)(entry.group, name)
+            if steps.size:
+                found.setdefault(entry.task, {})[entry.agent] = steps, values
+    return found
+
+
+def binned_series(group: Group, name: str) -> tuple[IntArray, Array]:
+    """The mean of what each run measured in stretches of equal length, (n,) and (n_seeds, n).
+
+    A stretch without an episode has the value of the one before; the curve begins where all have
+    one.
+    """
+    measured = [
+        np.array([(line["step"], line[name]) for line in run.lines if name in line])
+        for run in group.finished
+    ]
+    if not measured or not all(len(one) for one in measured):
+        return np.empty(0, dtype=np.int64), np.empty((len(measured), 0))
+    last = max(one[-1, 0] for one in measured)
+    edges = np.linspace(0, last, BINS + 1)[1:]
+    values = np.array([_binned(one, edges) for one in measured])
+    whole = ~np.isnan(values).any(0)
+    return np.ceil(edges[whole]).astype(np.int64), values[:, whole]
+
+
+def panels(
+    curves: Curves, styles: Mapping[str, Any], *, xlabel: str, ylabel: str, log: bool = False
+) -> Figure:
+    """A panel a task with the mean of each agent over its seeds and a 95 % band.
+
+    styles  of the agents, by name, as `palette` gives them
+    """
+    agents = list(dict.fromkeys(agent for one in curves.values() for agent in one))
+    n_columns = 1 if len(curves) == 1 else 2
+    n_rows = math.ceil(len(curves) / n_columns)
+    legend = 0.18 * math.ceil(len(agents) / _legend_columns(agents)) + 0.15
+    height = legend + 0.45 + (2.2 if n_columns == 1 else PANEL + 0.2) * n_rows
+    with house_style():
+        figure = Figure(figsize=(WIDTH, height), facecolor="white")
+        # One axis for all where they are as long, which is also drawn faster.
+        ends = {steps[-1] for one in curves.values() for steps, _ in one.values()}
+        alike = max(ends) <= 1.1 * min(ends)
+        grid = figure.subplots(n_rows, n_columns, squeeze=False, sharex=alike)
+        for axes, (task, lines) in zip(grid.flat, curves.items(), strict=False):
+            _draw(axes, task, lines, styles, log)
+        for axes in grid.flat[len(curves) :]:
+            axes.remove()
+        for axes in grid.flat[max(0, len(curves) - n_columns) : len(curves)]:
+            axes.tick_params(labelbottom=True)  # the lowest of each column
+        # Fixed distances: a layout that measures all texts takes seconds with so many panels.
+        figure.subplots_adjust(
+            left=0.17,
+            right=0.97,
+            top=1 - (legend + 0.25) / height,
+            bottom=0.45 / height,
+            wspace=0.36,
+            hspace=0.35 if alike else 0.5,
+        )
+        figure.supxlabel(xlabel, fontsize=9, y=0.06 / height, verticalalignment="bottom")
+        figure.supylabel(ylabel, fontsize=9, x=0.005)
+        _legend(figure, {agent: styles[agent] for agent in agents})
+    return figure
+
+
+def _draw(
+    axes: Axes,
+    task: str,
+    lines: Mapping[str, tuple[IntArray, Array]],
+    styles: Mapping[str, Any],
+    log: bool,
+) -> None:
+    positive = False
+    for agent, (steps, values) in lines.items():
+        style = styles[agent]
+        mean, low, high = mean_interval(values)
+        if len(values) > 1:  # one seed says nothing about the spread
+            band: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
+            axes.fill_between(steps, low, high, color=style["color"], **band)
+        axes.plot(steps, mean, label=agent, **style)
+        positive = positive or bool(mean.max() > ROUNDING)
+    axes.set_title(task if len(task) <= LETTERS else f"{task[: LETTERS - 1]}…", fontsize=9, pad=3)
+    axes.tick_params(labelsize=8)
+    axes.margins(x=0)
+    if log:
+        axes.set_xscale("log")
+    if log and positive:
+        axes.set_yscale("log", nonpositive="mask")
+        axes.set_ylim(bottom=max(axes.get_ylim()[0], ROUNDING))
+    if log:
+        plain_ticks(axes)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(3))
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+
+
+def short(value: float) -> str:
+    """A number in few letters: 100k, 2.5M."""
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
+def _legend(figure: Figure, styles: Mapping[str, Any]) -> None:
+    handles = [Line2D([], [], label=agent, **style) for agent, style in styles.items()]
+    figure.legend(
+        handles=handles,
+        loc="upper left",
+        ncols=_legend_columns(list(styles)),
+        fontsize=8.5,
+        frameon=False,
+        borderaxespad=0.2,
+        columnspacing=1.2,
+    )
+
+
+def _legend_columns(agents: Sequence[str]) -> int:
+    return 2 if len(agents) > 1 and max(len(agent) for agent in agents) < 24 else 1
+
+
+def _binned(measured: Array, edges: Array) -> Array:
+    """The mean of the values (n, 2: step and value) in each stretch, carried over empty ones."""
+    index = np.searchsorted(edges, measured[:, 0])
+    total = np.bincount(index, measured[:, 1], len(edges))
+    count = np.bincount(index, minlength=len(edges))
+    filled = np.flatnonzero(count)
+    means = np.full(len(edges), np.nan)
+    means[filled] = total[filled] / count[filled]
+    # The number of stretches with an episode so far points to the last of them.
+    latest = np.cumsum(count > 0) - 1
+    return np.where(latest < 0, np.nan, means[filled[np.maximum(latest, 0)]])

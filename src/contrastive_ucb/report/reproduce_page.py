@@ -1,0 +1,218 @@
+"""The paper's table and figures as pages and files: published numbers beside what was run here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.evaluation.normalise import game_of
+from contrastive_ucb.report import aggregates as agg
+from contrastive_ucb.report.aggregate_figures import aggregates_figure, mean_figure
+from contrastive_ucb.report.atari_table import Column, published_columns, run_columns, to_html
+from contrastive_ucb.report.fair import fair_section, source_notes
+from contrastive_ucb.report.html import Illustration, Section, page
+from contrastive_ucb.report.markup import SORT, with_markup
+from contrastive_ucb.report.missing import Missing, missing_games, missing_runs, read_entries
+from contrastive_ucb.report.scores import KINDS, Entry, on_shared_tasks, scores_by_agent
+from contrastive_ucb.report.sections import (
+    improvement_section,
+    missing_section,
+    profile_section,
+    versions,
+)
+from contrastive_ucb.report.style import to_svg
+from contrastive_ucb.stats.aggregate import Scores
+from contrastive_ucb.stats.published import atari100k
+
+STEPS = 100_000  # of Atari 100K
+TITLES = {
+    "table": "Atari 100K, game by game",
+    "figure-mean": "Atari 100K: the mean human-normalised score",
+    "figure-aggregates": "Atari 100K: aggregates with intervals",
+}
+NOTHING_RUN = "Nothing was run here: every number on this page is a published one."
+INTERVALS = (
+    "Intervals of what was run here are 95 % percentile intervals of a stratified bootstrap"
+    f" ({agg.RESAMPLES:,} resamples of the runs of each game); where a game has one run, there is"
+    " none."
+)
+
+
+@dataclass(frozen=True)
+class RunHere:
+    """What a folder holds of Atari 100K; all of it is empty without a folder."""
+
+    entries: tuple[Entry, ...] = ()
+    missing: tuple[Missing, ...] = ()
+
+    @property
+    def scores(self) -> list[Scores]:
+        return scores_by_agent(self.entries, KINDS["atari"])
+
+    @property
+    def complete(self) -> list[Scores]:
+        """The agents with runs of all 26 games: only they can be put beside published numbers."""
+        return [one for one in self.scores if one.tasks == atari100k().games]
+
+    @property
+    def shared(self) -> list[Scores]:
+        """All agents on the games that each of them has runs of."""
+        return on_shared_tasks(self.scores) if self.scores else []
+
+    @property
+    def columns(self) -> list[Column]:
+        return published_columns() + run_columns(self.scores)
+
+
+def run_here(root: Path | None) -> RunHere:
+    """The runs of the 26 games under `root`, and those that are missing there."""
+    if root is None:
+        return RunHere()
+    every = read_entries(root)
+    entries = as_games(every)
+    gaps = [gap for gap in missing_runs(every, root) if game_of(gap.task.split()[0])]
+    known = {(gap.agent, gap.task) for gap in gaps}
+    more = missing_games(entries, atari100k().games, root)
+    gaps += [gap for gap in more if (gap.agent, gap.task) not in known]
+    return RunHere(tuple(entries), tuple(sorted(gaps, key=lambda gap: (gap.task, gap.agent))))
+
+
+def as_games(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries of the 26 games, each under the game's own name.
+
+    Those with another number of steps than Atari 100K say so in the name of the agent.
+    """
+    found: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        if game := game_of(entry.group.task):
+            steps = entry.group.runs[0].spec.config.get("steps", STEPS)
+            agent = entry.agent if steps == STEPS else f"{entry.agent} ({steps:,} steps)"
+            if other := found.get((agent, game)):
+                raise UserError(
+                    f"{agent} has several settings of {game} ({other.group.folder},"
+                    f" {entry.group.folder}); remove one or write new runs elsewhere with --out"
+                )
+            found[agent, game] = replace(entry, task=game, agent=agent)
+    return list(found.values())
+
+
+def mean_rows(here: RunHere) -> list[agg.Row]:
+    return agg.table_rows() + agg.run_rows(here.complete)
+
+
+def aggregate_rows(here: RunHere) -> list[agg.Row]:
+    return agg.printed_rows() + agg.run_rows(here.complete)
+
+
+def figure_of(what: str, here: RunHere) -> Figure:
+    """The figure "figure-mean" or "figure-aggregates"."""
+    if what == "figure-mean":
+        return mean_figure(mean_rows(here))
+    return aggregates_figure(aggregate_rows(here))
+
+
+def page_of(what: str, here: RunHere, command: str) -> str:
+    """The page of the table or of a figure."""
+    heading = "The table" if what == "table" else "The figure"
+    shown = Section(heading) if what == "table" else _figure_section(what, here, heading)
+    sections = [
+        Section("What this is", (_about(what), _said(here))),
+        shown,
+        Section("Which runs the numbers come from", notes=(*source_notes(), *own_notes(here))),
+        fair_section(),
+        *_here_sections(here),
+        Section("Make it yourself", commands=(command,)),
+    ]
+    text = page(TITLES[what], sections, versions())
+    if what != "table":
+        return with_markup(text, {})
+    return with_markup(text, {heading: to_html(here.columns)}, SORT)
+
+
+def own_notes(here: RunHere) -> list[str]:
+    """Which runs the numbers come from that were run here."""
+    if not here.scores:
+        return [NOTHING_RUN]
+    return [
+        f"{one.name}, run here: {agg.runs_text(agg.count_text(one))} a game on {len(one.tasks)} of"
+        f" 26 games, {int(one.n_runs.sum())} runs in all, each scored by its last evaluation."
+        for one in here.scores
+    ]
+
+
+def _about(what: str) -> str:
+    about = {
+        "table": "The table of the Contrastive UCB paper (appendix, additional experimental"
+        " results): the human-normalised scores of eight methods on the 26 games of Atari 100K.",
+        "figure-mean": "The bar chart of the Contrastive UCB paper: the mean human-normalised score"
+        " of eight methods over the 26 games of Atari 100K, from the paper's own table.",
+        "figure-aggregates": "The figure of aggregates of the Contrastive UCB paper: median,"
+        " interquartile mean (IQM), mean and optimality gap over the 26 games of Atari 100K with"
+        " 95 % intervals. What nobody published is marked so: of SPR-UCB only the mean is printed"
+        " in the paper, its median follows from the paper's table, and neither has an interval.",
+    }
+    scale = " On this scale random play is 0 and a human player 1."
+    return about[what] + scale
+
+
+def _said(here: RunHere) -> str:
+    if not here.scores:
+        return NOTHING_RUN
+    names = ", ".join(f"{one.name} ({len(one.tasks)} of 26 games)" for one in here.scores)
+    return f"Run here, and kept apart from the published numbers: {names}. {INTERVALS}"
+
+
+def _figure_section(what: str, here: RunHere, heading: str) -> Section:
+    rows = mean_rows(here) if what == "figure-mean" else aggregate_rows(here)
+    names = ("mean",) if what == "figure-mean" else tuple(agg.STATISTICS)
+    caption = (
+        "Grey and round: published; hatched or diamonds: run here, below the line. In brackets the"
+        " runs a game."
+    )
+    if what == "figure-aggregates":
+        caption += " Hollow: a number without an interval."
+    told = "; ".join(f"{row.name} {agg.estimate_text(row.values.get('mean'))}" for row in rows)
+    drawing = Illustration(to_svg(figure_of(what, here)), caption, f"Means: {told}.")
+    table = agg.aggregate_table(rows, names)
+    return Section(heading, (), (drawing,), table, f"The same in figures. {caption}")
+
+
+def _here_sections(here: RunHere) -> list[Section]:
+    """What only runs can say, and what is missing."""
+    if not here.entries:
+        return []
+    sections = []
+    if here.shared and len(here.complete) < len(here.scores):
+        sections.append(_partial_section(here.shared))
+    if here.shared:
+        sections.append(profile_section(here.shared, KINDS["atari"].score))
+    if len(here.shared) > 1:
+        sections.append(improvement_section(here.shared, KINDS["atari"].score))
+    return [*sections, missing_section(here.missing)]
+
+
+def _partial_section(shared: Sequence[Scores]) -> Section:
+    """Agents without runs of all games: everybody on the games that there are."""
+    games = shared[0].tasks
+    rows = agg.table_rows(games) + agg.run_rows(shared)
+    told = "; ".join(f"{row.name} {agg.estimate_text(row.values['mean'])}" for row in rows)
+    figure = Illustration(
+        to_svg(mean_figure(rows, f"Mean over {len(games)} of 26 games")),
+        f"Over {', '.join(games)} only; a mean over few games says little about the others.",
+        f"Means: {told}.",
+    )
+    return Section(
+        "On the games that were run here",
+        (
+            f"Not every agent has runs of all 26 games, so here all methods are averaged over the"
+            f" {len(games)} that all of them have. Medians and means of published methods come from"
+            " the table; IQM and optimality gap need single runs, which were not published.",
+        ),
+        (figure,),
+        agg.aggregate_table(rows),
+        "The same in figures.",
+    )

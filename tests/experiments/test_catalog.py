@@ -1,0 +1,107 @@
+"""The named experiments are those whose results the repository keeps."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contrastive_ucb.agents.peers import game_preset, preset
+from contrastive_ucb.commands import solve as command
+from contrastive_ucb.commands import train as train_command
+from contrastive_ucb.commands.options import parse
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments.catalog import ABOUT, CATALOG, experiment
+from contrastive_ucb.experiments.problem import Problem
+from contrastive_ucb.experiments.training import Training
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def identities(name: str) -> set[tuple[str, int]]:
+    specs = [job.spec() for job in experiment(name).jobs]
+    return {(spec.identity(), spec.seed) for spec in specs}
+
+
+def of_solve(words: list[str]) -> set[tuple[str, int]]:
+    """The runs of `cucb solve` with these words."""
+    name, *rest = words
+    kind: Any = command.ENVIRONMENTS[name]
+    algo = command._given("--algo", rest)
+    if command._is_game(name, rest):
+        algo = algo or "contrastive-ulcb"
+        for_game = command.SolveGame(kind(), command.Run(algo=algo), game_preset(algo))
+        asked: Any = parse(command.SolveGame[kind], rest, "", for_game)
+    else:
+        algo = algo or "contrastive-ucb"
+        asked = parse(
+            command.Solve[kind],
+            rest,
+            "",
+            command.Solve(kind(), command.Run(algo=algo), preset(algo)),
+        )
+    settings = command._env_settings(asked)
+    agent = {key: getattr(asked.agent, key) for key in asked.agent.__dataclass_fields__}
+    problem = Problem(name, settings, algo, agent, asked.run.rounds)
+    return {(problem.spec(seed).identity(), seed) for seed in range(asked.run.seeds)}
+
+
+@pytest.mark.parametrize(("name", "folder"), [("theory", "mdp"), ("games", "games")])
+def test_finite_experiments_are_those_of_the_results(name: str, folder: str) -> None:
+    kept = runpy.run_path(str(BENCHMARKS / "finite_results.py"))["EXPERIMENTS"][folder]
+    commands = [line.split()[1:] for line in kept.values() if line.startswith("solve")]
+    assert identities(name) == set().union(*map(of_solve, commands))
+
+
+@pytest.mark.parametrize(("name", "group"), [("deepsea", "SEAS"), ("minatar", "MINATAR")])
+def test_deep_experiments_are_those_of_the_results(
+    name: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    kept = runpy.run_path(str(BENCHMARKS / "deep_results.py"))[group]
+    wanted: set[tuple[str, int]] = set()
+    for line, n_seeds in kept.values():
+        _, env, *rest = line.split()
+        asked = parse(train_command.Train, train_command.gathered(rest), "", train_command.Train())
+        settings = train_command.read_settings(asked.set)
+        spec = Training(env, asked.algo, settings, asked.steps).spec()
+        wanted |= {(spec.identity(), seed) for seed in range(n_seeds)}
+    assert identities(name) == wanted
+
+
+def test_the_papers_grid() -> None:
+    grid = experiment("atari26")
+    assert len(grid.jobs) == 26 * 10 * 2
+    assert {job.eval_episodes for job in grid.jobs} == {100}
+    assert {job.task.steps for job in grid.jobs if isinstance(job.task, Training)} == {100_000}
+    assert len({job.task.env for job in grid.jobs}) == 26
+
+
+def test_the_ablation_changes_one_switch_at_a_time() -> None:
+    jobs = experiment("ablation").jobs
+    labels = {job.label for job in jobs}
+    assert len(jobs) == len(labels) * 2 * 5
+    assert len({job.spec().identity() for job in jobs}) == len(labels) * 2
+
+
+def test_each_experiment_is_explained_and_unknown_ones_get_a_suggestion() -> None:
+    assert ABOUT.keys() == CATALOG.keys()
+    with pytest.raises(UserError, match="no experiment is called 'theroy'; did you mean 'theory'"):
+        experiment("theroy")
+    with pytest.raises(UserError, match="there are theory, games"):
+        experiment("xyz")
+
+
+def test_listing_needs_neither_torch_nor_environments() -> None:
+    code = (
+        "import sys; from contrastive_ucb.cli import main\n"
+        "code = main(['sweep', 'atari26', '--dry-run'])\n"
+        "slow = {'torch', 'cv2', 'scipy', 'matplotlib', 'tensorboard'} & {*sys.modules}\n"
+        "print(code, sorted(slow))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    *_, counts, last = done.stdout.splitlines()
+    assert last == "0 []", done.stderr
+    assert counts.startswith("520 runs")

@@ -1,0 +1,193 @@
+"""The page of `cucb report`: numbers are the data, gaps are shown, nothing is loaded from afar."""
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report.runs import write_game_run, write_run
+from report.score_runs import raw_score, write_atari, write_deep_run
+from report.test_html import Outline
+
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.report.interval import mean_interval
+from contrastive_ucb.report.missing import missing_runs, read_entries
+from contrastive_ucb.report.palette import palette
+from contrastive_ucb.report.panels import BINS, binned_series, curves_of, panels, short
+from contrastive_ucb.report.read import read_groups
+from contrastive_ucb.report.run_page import score_table, write_run_page
+from contrastive_ucb.report.scores import KINDS
+from contrastive_ucb.report.style import to_svg
+
+COMMAND = "cucb report runs --out report.html"
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """Runs of every kind, one of them not finished."""
+    root = tmp_path / "runs"
+    write_atari(root, {"spr": 0.4, "spr-ucb": 0.6}, ["Pong", "Alien"])
+    write_deep_run(root, "spr", "Pong", 3, finished=False)
+    for agent in ("spr", "spr-ucb"):
+        write_deep_run(root, agent, "DeepSea-8", 0, score=0.5)
+    for seed in range(3):
+        for task in ("lowrank", "lock"):
+            write_run(root, "contrastive-ucb", task, seed, level=1 + seed / 10, suite="solve")
+            write_run(root, "uniform", task, seed, level=2 + seed / 10, suite="solve")
+        write_game_run(root, "contrastive-ulcb", "lock-game", seed, policies=False)
+    return root
+
+
+def written(root: Path) -> tuple[str, list[dict[str, str]]]:
+    out = root.parent / "report.html"
+    write_run_page(root, out, COMMAND)
+    rows = csv.DictReader(io.StringIO(out.with_suffix(".csv").read_text()))
+    return out.read_text(), list(rows)
+
+
+def test_the_page_is_whole_and_loads_nothing(mixed: Path) -> None:
+    text, _ = written(mixed)
+    outline = Outline(text)
+    assert not {"link", "img", "iframe"} & set(outline.seen)
+    assert outline.seen.count("script") == 1
+    for name, value in outline.attributes:
+        if name in ("href", "src", "xlink:href"):
+            assert value == "report.csv" or value.startswith("#")
+    assert not re.search(r"@import|url\((?!#)", text)
+    assert COMMAND in outline.text
+    assert "prefers-color-scheme: dark" in text
+    for what in ("curves", "scores", "aggregates over tasks", "probability of improvement"):
+        assert f"Finite MDPs: {what}" in text
+        assert f"Atari 100K: {what}" in text
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+
+
+def test_the_same_runs_give_the_same_bytes(mixed: Path) -> None:
+    assert written(mixed) == written(mixed)
+
+
+def test_raw_scores_are_in_the_csv(mixed: Path) -> None:
+    _, rows = written(mixed)
+    ours = [r for r in rows if (r["called"], r["task"], r["status"]) == ("spr", "Pong", "finished")]
+    assert [r["seed"] for r in ours] == ["0", "1", "2"]
+    for seed, row in enumerate(ours):
+        assert float(row["raw"]) == raw_score("Pong", 0.4 + seed / 10)
+        assert float(row["score"]) == pytest.approx(0.4 + seed / 10)
+        assert row["measure"] == "human-normalised score"
+    identity = read_groups(mixed)[0].runs[0].spec.identity()[:8]
+    assert identity in {row["hash"] for row in rows}
+    lacking = [(r["called"], r["task"], r["seed"]) for r in rows if r["status"] == "missing"]
+    assert lacking == [("spr", "Pong", "3"), ("spr-ucb", "Pong", "3")]
+
+
+def test_missing_runs_are_shown_with_their_commands(mixed: Path) -> None:
+    text, _ = written(mixed)
+    assert "Runs that are not finished: 2." in text
+    for agent in ("spr", "spr-ucb"):
+        words = f"cucb train Pong --algo {agent} --steps 100000 --eval-episodes 100 --seed 3"
+        assert f"{words} --out {mixed}" in Outline(text).text
+
+
+def test_nothing_missing_is_said_too(tmp_path: Path) -> None:
+    write_deep_run(tmp_path / "runs", "spr", "DeepSea-8", 0)
+    text, rows = written(tmp_path / "runs")
+    assert "No run is missing." in text
+    assert len(rows) == 1
+    assert "aggregates" not in text  # one task has none
+
+
+def test_scores_have_means_and_intervals(mixed: Path) -> None:
+    entries = [e for e in read_entries(mixed) if e.kind is KINDS["atari"]]
+    table = score_table(entries, missing_runs(entries, mixed), KINDS["atari"])
+    row = next(row for row in table.rows if row[:2] == ("Pong", "spr"))
+    values = np.array([raw_score("Pong", 0.4 + seed / 10) for seed in range(3)])
+    mean, low, high = (float(one[0]) for one in mean_interval(values[:, None]))
+    assert row[2:] == (
+        "3",
+        f"{mean:.4g}",
+        f"{low:.4g} to {high:.4g}",
+        f"{values.std(ddof=1):.4g}",
+        "0.5000",
+        "3",
+    )
+
+
+def test_the_table_of_games_stands_beside_the_published_one(mixed: Path) -> None:
+    text, _ = written(mixed)
+    assert "Beside the published scores" in text
+    assert re.search(r'class="here edge" data-value="0\.7">', text)  # spr-ucb on Pong
+    assert "0.6938" in text
+
+
+def test_one_seed_and_one_agent_are_enough(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs", "uniform", "lock", 0, suite="solve")
+    text, _ = written(tmp_path / "runs")
+    assert "1 finished run of 1 agent on 1 task; missing: none." in text
+    assert "one run" in text
+
+
+def test_a_folder_without_a_finished_run_lists_what_is_missing(tmp_path: Path) -> None:
+    write_deep_run(tmp_path / "runs", "spr", "Pong", 0, finished=False)
+    text, rows = written(tmp_path / "runs")
+    assert "0 finished runs" in text
+    assert [row["status"] for row in rows] == ["missing"]
+
+
+def test_nothing_is_written_about_a_damaged_folder(tmp_path: Path) -> None:
+    path = write_deep_run(tmp_path / "runs", "spr", "Pong", 0)
+    (path / "DONE").write_text("{")
+    with pytest.raises(UserError, match="damaged"):
+        written(tmp_path / "runs")
+    assert not (tmp_path / "report.html").exists()
+    assert not (tmp_path / "report.csv").exists()
+
+
+def test_episodes_are_averaged_in_stretches(tmp_path: Path) -> None:
+    """Episodes end at other steps in every run, and yet there is one curve."""
+    write_deep_run(tmp_path, "spr", "Pong", 0, returns=[(1, 1.0), (2, 3.0), (80, 5.0)])
+    write_deep_run(tmp_path, "spr", "Pong", 1, returns=[(3, 7.0), (41, 9.0)])
+    (group,) = read_groups(tmp_path)
+    steps, values = binned_series(group, "charts/episodic_return")
+    assert steps[-1] == 80  # stretches of two steps; the second run begins in the second
+    assert len(steps) == BINS - 1
+    assert values[0].tolist() == [2.0] * (BINS - 2) + [5.0]
+    assert values[1, 0] == 7.0
+    assert values[1, -1] == 9.0
+    empty, _ = binned_series(group, "nothing")
+    assert empty.size == 0
+
+
+def test_panels_show_the_means(mixed: Path) -> None:
+    entries = [e for e in read_entries(mixed) if e.kind is KINDS["mdp"]]
+    curves = curves_of(entries, "average_regret")
+    assert [*curves] == ["lock", "lowrank"]
+    styles = palette(["contrastive-ucb", "uniform"])
+    figure = panels(curves, styles, xlabel="rounds", ylabel="average regret", log=True)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["lock", "lowrank"]
+    for axes, (task, lines) in zip(figure.axes, curves.items(), strict=True):
+        drawn = {line.get_label(): line for line in axes.lines}
+        assert [*drawn] == [*lines], task
+        for agent, (steps, values) in lines.items():
+            np.testing.assert_allclose(drawn[agent].get_xdata(), steps)
+            np.testing.assert_allclose(drawn[agent].get_ydata(), values.mean(0))
+    assert to_svg(figure) == to_svg(figure)
+
+
+def test_bonus_curves_are_of_those_with_a_bonus(mixed: Path) -> None:
+    entries = [e for e in read_entries(mixed) if e.kind is KINDS["atari"]]
+    curves = curves_of(entries, "bonus/mean")
+    assert {agent for one in curves.values() for agent in one} == {"spr-ucb"}
+
+
+def test_numbers_of_axes_are_short() -> None:
+    assert [short(value) for value in (0, 0.5, 999, 1500, 2.5e6, -3000)] == [
+        "0",
+        "0.5",
+        "999",
+        "1.5k",
+        "2.5M",
+        "-3k",
+    ]

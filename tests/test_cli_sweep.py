@@ -1,0 +1,256 @@
+"""`cucb sweep` and `cucb status`: results that survive what may happen, and errors of one line."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from experiments.sweep_runs import jobs_of, results_of, solve_table, to_toml, train_table
+from rich.console import Console
+
+from contrastive_ucb.cli import main
+from contrastive_ucb.commands import sweep as command
+from contrastive_ucb.commands.run_table import LiveTable
+from contrastive_ucb.experiments.job import Job, run_job
+from contrastive_ucb.experiments.progress import RunState, is_busy
+from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.training.checkpoint import latest_checkpoint
+
+
+def written(folder: Path, table: dict[str, Any]) -> str:
+    (folder / "grid.toml").write_text(to_toml(table))
+    return str(folder / "grid.toml")
+
+
+def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    return summary
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-m", "contrastive_ucb.cli", "sweep", *words]
+    return subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def wait_for_round(least: int, jobs: list[Job], root: Path, sweep: subprocess.Popen[str]) -> None:
+    """Until one of the runs has a checkpoint of that round, or a later one."""
+    patience = time.monotonic() + 90
+    while True:
+        newest = [latest_checkpoint(job.folder(root) / "checkpoints") for job in jobs]
+        if max(int(path.name[5:]) if path else 0 for path in newest) >= least:
+            return
+        assert time.monotonic() < patience
+        assert sweep.poll() is None, sweep.communicate()
+        time.sleep(0.005)
+
+
+def test_stopped_and_killed_sweeps_leave_what_an_undisturbed_one_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, out = solve_table(rounds=400), tmp_path / "cut"
+    jobs = jobs_of(table)
+    words = [written(tmp_path, table), "--workers", "1", "--checkpoint-seconds", "0"]
+    words += ["--out", str(out)]
+    for job in jobs:
+        run_job(job, tmp_path / "whole")
+
+    sweep = start(*words)
+    wait_for_round(5, jobs, out, sweep)
+    sweep.send_signal(signal.SIGINT)
+    _, said = sweep.communicate(timeout=60)
+    assert sweep.returncode == 130
+    assert "saved" in said.splitlines()[-2]
+    assert "a repeated 'solve', 'train', 'sweep'" in said.splitlines()[-1]
+    assert not any(is_busy(job.folder(out)) for job in jobs)
+    assert not list(out.rglob("DONE"))
+
+    sweep = start(*words)
+    wait_for_round(60, jobs, out, sweep)
+    os.kill(sweep.pid, signal.SIGKILL)
+    sweep.communicate()
+    patience = time.monotonic() + 30
+    while any(is_busy(job.folder(out)) for job in jobs):  # its workers do not outlive it
+        assert time.monotonic() < patience
+        time.sleep(0.01)
+    assert not list(out.rglob("DONE")), "finished before it was killed; make the runs longer"
+    assert main(["status", str(out), "--json"]) == 0
+    assert last_json(capsys)["counts"] == {"finished": 0, "running": 0, "waiting": 2, "failed": 0}
+
+    assert main(["sweep", *words[:1], "--out", str(out)]) == 0
+    assert results_of(out) == results_of(tmp_path / "whole")
+    table_of_cut = capsys.readouterr().out
+    assert main(["sweep", *words[:1], "--out", str(tmp_path / "whole")]) == 0
+    assert capsys.readouterr().out == table_of_cut
+
+
+def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
+    table, out = solve_table(rounds=150), tmp_path / "runs"
+    words = [written(tmp_path, table), "--workers", "1", "--out", str(out), "--json"]
+    both = [start(*words) for _ in range(2)]
+    printed = [sweep.communicate(timeout=120)[0] for sweep in both]
+    assert [sweep.returncode for sweep in both] == [0, 0]
+    assert printed[0] == printed[1]
+    for job in jobs_of(table):
+        run_job(job, tmp_path / "alone")
+        # Whoever trains opens one of these, so each run was trained once.
+        assert len(list((job.folder(out) / "tensorboard").iterdir())) == 1
+    assert results_of(out) == results_of(tmp_path / "alone")
+
+
+def test_a_failing_run_is_reported_and_tried_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = train_table(seeds=2)
+    good, bad = jobs_of(table)
+    folder = bad.folder(tmp_path)
+    folder.mkdir(parents=True)
+    (folder / "checkpoints").write_text("in the way")
+    words = ["sweep", written(tmp_path, table), "--out", str(tmp_path), "--workers", "2", "--json"]
+    assert main(words) == 2
+    said = capsys.readouterr()
+    summary = json.loads(said.out.splitlines()[-1])
+    assert [run["state"] for run in summary["runs"]] == ["finished", "failed"]
+    assert summary["runs"][1]["log"] == str(folder / "log.txt")
+    assert (folder / "log.txt").read_text()
+    last = said.err.splitlines()[-1]
+    assert re.search("1 of 2 runs failed; train/spr/.*/seed_1: .*; the same command tries", last)
+    assert main(["status", str(tmp_path), "--json"]) == 0
+    assert last_json(capsys)["runs"] == summary["runs"]
+    (folder / "checkpoints").unlink()
+    assert main(words) == 0
+    summary = last_json(capsys)
+    assert summary["counts"]["finished"] == 2
+    assert all(run["error"] is None for run in summary["runs"])
+    run_job(good, tmp_path / "alone")
+    run_job(bad, tmp_path / "alone")
+    assert results_of(tmp_path / "train") == results_of(tmp_path / "alone" / "train")
+
+
+def test_a_dry_run_lists_what_a_command_has_finished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = solve_table(rounds=3)
+    first, _ = jobs_of(table)
+    run_job(first, tmp_path / "runs")
+    words = ["sweep", written(tmp_path, table), "--dry-run", "--out", str(tmp_path / "runs")]
+    assert main([*words, "--json"]) == 0
+    summary = last_json(capsys)
+    assert (summary["name"], summary["out"]) == ("grid", str(tmp_path / "runs"))
+    assert [run["state"] for run in summary["runs"]] == ["finished", "waiting"]
+    assert summary["runs"][0]["command"] == first.command(tmp_path / "runs")
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["solve"]
+    assert main(["sweep", "theory", "--dry-run", "--json"]) == 0
+    assert len(last_json(capsys)["runs"]) == 180
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["sweep", "theroy"], "no experiment is called 'theroy'; did you mean 'theory'"),
+        (["sweep", "nowhere.toml"], "nowhere.toml cannot be read"),
+        (["sweep", "--json"], "name an experiment"),
+        (["sweep", "theory", "--backend", "ray"], "'ray' is not there yet"),
+        (["sweep", "theory", "--backend", "loacl"], "did you mean 'local'"),
+        (["sweep", "theory", "--workers", "0"], "workers must be at least 1"),
+        (["sweep", "theory", "--workers", "many"], "'many'"),
+        (["sweep", "theory", "--checkpoint-seconds", "-1"], "checkpoint_seconds must be"),
+        (["sweep", "theory", "--out", "/proc/nowhere"], "cannot write to /proc/nowhere"),
+        (["status", "nowhere"], "there is no folder nowhere"),
+        (["status", "--json"], "name a folder"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    [line] = said.err.splitlines()
+    assert says in line
+
+
+def test_bad_grids_and_empty_folders_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.toml").write_text("kind = train")
+    for words in (["sweep", str(tmp_path / "bad.toml")], ["status", str(tmp_path)]):
+        assert main(words) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert re.search(r"bad.toml is not valid TOML|there is no run in", line)
+
+
+def test_a_damaged_run_is_shown_and_does_not_hide_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = solve_table(rounds=3)
+    jobs = jobs_of(table)
+    for job in jobs:
+        run_job(job, tmp_path)
+    done = jobs[0].folder(tmp_path) / "DONE"
+    done.write_text("{")
+    words = ["sweep", written(tmp_path, table), "--out", str(tmp_path), "--json"]
+    assert main(words) == 2
+    said = capsys.readouterr()
+    runs = json.loads(said.out.splitlines()[-1])["runs"]
+    assert [run["state"] for run in runs] == ["failed", "finished"]
+    assert "DONE is damaged" in said.err.splitlines()[-1]
+    assert main(["status", str(tmp_path), "--json"]) == 0
+    assert last_json(capsys)["runs"] == runs
+
+
+def test_errors_that_no_folder_can_hold_come_from_the_worker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = solve_table(rounds=3, seeds=1)
+    [job] = jobs_of(table)
+    full = {job.folder(tmp_path): "No space left on device"}
+    monkeypatch.setattr(command, "run_local", lambda *_: full)
+    assert main(["sweep", written(tmp_path, table), "--out", str(tmp_path)]) == 2
+    assert "No space left on device" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_live_table_shows_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LiveTable, "DRAW_SECONDS", 0.0)
+    run = RunState("train/spr/a/seed_0", "spr", "a", 0, "running", 3, 10, latest=0.5)
+    states = [run, RunState("train/spr/a/seed_1", "spr", "a", 1, seconds_left=3725.0)]
+    drawn = io.StringIO()
+    console = Console(file=drawn, force_terminal=True, width=100, height=30)
+    with LiveTable(lambda: states, console) as table:
+        table.tick()
+    for text in ("2 runs: 1 running, 1 waiting", "3 / 10", "0.5", "1:02:05"):
+        assert text in drawn.getvalue()
+    plain = io.StringIO()
+    console = Console(file=plain, width=100)
+    with LiveTable(lambda: states, console) as table:
+        table.tick()
+        states[0] = RunState(run.run, "spr", "a", 0, "finished", 10, 10, 0.25)
+        states[1] = RunState(states[1].run, "spr", "a", 1, "failed", error="no luck")
+        time.sleep(0.02)
+        table.tick()
+        table.tick()
+    assert plain.getvalue().splitlines() == [
+        "train/spr/a/seed_0: finished, score 0.25",
+        "train/spr/a/seed_1: failed, no luck",
+    ]
+
+
+def test_status_sees_a_run_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [job] = jobs_of(solve_table(seeds=1))
+    with RunFolder(job.spec(), tmp_path):
+        assert main(["status", str(tmp_path)]) == 0
+    assert re.search("seed_0  running", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("words", [["sweep"], ["sweep", "-h"], ["status"], ["status", "--help"]])
+def test_help_explains(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    assert "usage: cucb" in capsys.readouterr().out
