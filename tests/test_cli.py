@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_errors import check_error
 
 from contrastive_ucb.agents.peers import GAME_PRESETS
 from contrastive_ucb.cli import main
@@ -253,15 +254,6 @@ def test_wrong_input_is_one_line_and_exit_code_2(
     arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     check_error(arguments, says, capsys)
-
-
-def check_error(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("cucb: ")
-    assert said.err.count("\n") == 1
-    assert re.search(says, said.err), said.err
 
 
 def test_debug_shows_the_traceback() -> None:

@@ -2,12 +2,12 @@
 
 import contextlib
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from cli_errors import check_error
 
 from contrastive_ucb.cli import main
 from contrastive_ucb.commands.train import read_settings, use_threads
@@ -143,12 +143,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(
 ) -> None:
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("cucb: ")
-    assert said.err.count("\n") == 1
-    assert re.search(says, said.err), said.err
+    check_error(arguments, says, capsys)
     assert not (tmp_path / "runs").exists()
 
 

@@ -11,6 +11,7 @@ import gymnasium
 import imageio.v2
 import pytest
 import torch
+from cli_errors import check_error
 from experiments.training_runs import BREAKOUT, run, training
 from PIL import Image
 
@@ -156,12 +157,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(
 ) -> None:
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert main(["play", *arguments]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("cucb: ")
-    assert said.err.count("\n") == 1
-    assert re.search(says, said.err), said.err
+    check_error(["play", *arguments], says, capsys)
 
 
 @pytest.mark.parametrize("words", [["play"], ["play", "runs/x"]])

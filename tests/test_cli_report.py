@@ -1,11 +1,11 @@
 """`cucb reproduce` and `cucb report`: files by their ending, one-line errors, the same bytes."""
 
 import json
-import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from cli_errors import check_error
 from report.score_runs import write_atari, write_deep_run
 from report.test_html import Outline
 
@@ -19,15 +19,6 @@ NOTHING = "Nothing was run here"
 def reproduce(what: str, out: Path, *more: str) -> bytes:
     assert main(["reproduce", what, "--out", str(out), *more]) == 0
     return out.read_bytes()
-
-
-def check_error(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("cucb: ")
-    assert said.err.count("\n") == 1
-    assert re.search(says, said.err), said.err
 
 
 @pytest.mark.parametrize("what", WHAT)

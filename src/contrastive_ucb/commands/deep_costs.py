@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
@@ -24,7 +24,7 @@ from contrastive_ucb.commands.timing import in_turns
 from contrastive_ucb.experiments.train import Training
 from contrastive_ucb.training.allocator import keep_freed_memory
 from contrastive_ucb.training.deep import Trainer
-from contrastive_ucb.training.threads import one_thread
+from contrastive_ucb.training.threads import one_thread, threads
 
 Learners = dict[str, Trainer]
 
@@ -47,7 +47,7 @@ def costs(options: Deep, sizes: Sizes) -> Figures:
     if options.quick:
         _say("quickly: far too little for the marks to mean anything")
     figures: Figures = {}
-    with _threads(options.threads):
+    with threads(options.threads):
         _say("the size of a full memory, and draws from it")
         figures |= full_memory(
             options.game, options.seed, sizes.stored, options.threads, sizes.batch
@@ -228,13 +228,3 @@ def _run(trainer: Trainer, steps: int) -> None:
 
 def _say(what: str) -> None:
     print(f"measuring: {what}", file=sys.stderr)
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

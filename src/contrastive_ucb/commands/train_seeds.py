@@ -20,7 +20,13 @@ from contrastive_ucb.errors import UserError
 
 def train_seeds(words: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
     """Run `cucb train` with these words for each seed; what all their summaries say together."""
-    with ThreadPoolExecutor(min(len(seeds), _cores())) as pool:
+    at_once = min(len(seeds), _cores())
+    print(
+        f"training {len(seeds)} seeds, {at_once} at once; 'cucb status' with the folder of --out "
+        "says how far they are",
+        file=sys.stderr,
+    )
+    with ThreadPoolExecutor(at_once) as pool:
         done = list(pool.map(lambda seed: _run([*words, "--seed", str(seed)], seed), seeds))
     failed = {seed: said for seed, said in zip(seeds, done, strict=True) if isinstance(said, str)}
     if failed:

@@ -26,7 +26,7 @@ from PIL import Image, ImageDraw, ImageFont
 from contrastive_ucb.envs.frames import Picture
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.evaluation.watch import Moment
-from contrastive_ucb.training.files import draft_of, sync_to_disk
+from contrastive_ucb.training.files import publish_file
 
 LEAST_SIDE = 320  # pixels: no video is less wide, no enlarged picture less high
 CHART_HEIGHT = 84
@@ -162,16 +162,8 @@ def write_video(path: Path, frames: Iterable[Picture], frames_per_second: float)
             count += 1
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = draft_of(path)
-    draft = draft.with_name(draft.name + path.suffix.lower())  # the encoder looks at the ending
-    try:
-        write(draft, counted(), frames_per_second)
-        sync_to_disk(draft)
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    sync_to_disk(path.parent)
+    ending = path.suffix.lower()  # the encoder looks at it
+    publish_file(path, lambda draft: write(draft, counted(), frames_per_second), ending)
     return count
 
 

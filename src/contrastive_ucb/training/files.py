@@ -1,6 +1,6 @@
 """Files and folders that appear whole or not at all, even when the machine stops half-way.
 
-Both functions write under a dot-name, sync, and rename: a name without a leading dot is finished.
+All functions write under a dot-name, sync, and rename: a name without a leading dot is finished.
 """
 
 import os
@@ -28,9 +28,16 @@ def publish(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Put `content` in the file `path`: readers see the old file or the new one, never a part."""
+    data = content.encode() if isinstance(content, str) else content
+    publish_file(path, lambda draft: draft.write_bytes(data))
+
+
+def publish_file(path: Path, write: Callable[[Path], object], ending: str = "") -> None:
+    """Let `write` fill a draft file, whose name has the `ending`, then make it the file `path`."""
     draft = draft_of(path)
+    draft = draft.with_name(draft.name + ending)
     try:
-        draft.write_bytes(content.encode() if isinstance(content, str) else content)
+        write(draft)
         sync_to_disk(draft)
         draft.replace(path)
     except BaseException:
