@@ -12,10 +12,12 @@ from contrastive_ucb.commands.bench_deep import MARKS, NO_YARDSTICK, Deep, sizes
 from contrastive_ucb.commands.clock import Clock
 
 LEARNERS = ("spr", "spr_ucb_paper", "spr_ucb_reference", "spr_ucb_algorithm_1")
+PEERS = ("curl", "der", "drq")
 YARDSTICKS = ("yardstick_spr", "yardstick_spr_ucb")
 PIECES = ("replay", "augmentation", "forward", "backward", "optimiser")
 PROMISED = {
-    *(f"ms_update_{name}" for name in (*LEARNERS, *YARDSTICKS)),
+    *(f"ms_update_{name}" for name in (*LEARNERS, *PEERS, *YARDSTICKS)),
+    *(f"spr_over_{name}" for name in PEERS),
     *(f"ms_update_{name}_default_allocator" for name in YARDSTICKS),
     *("yardstick_over_paper", "yardstick_default_over_paper", "yardstick_spr_over_spr"),
     *("yardstick_over_reference", "yardstick_spr_ucb_over_its_spr"),

@@ -9,6 +9,7 @@ import pytest
 import torch
 from cli_errors import check_error
 
+from contrastive_ucb.agents.presets import DEEP_PRESETS
 from contrastive_ucb.cli import main
 from contrastive_ucb.commands.train import read_settings, use_threads
 
@@ -21,8 +22,15 @@ def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return summary
 
 
-@pytest.mark.parametrize("algo", ["spr-ucb", "spr", "rainbow"])
-@pytest.mark.parametrize("env", ["DeepSea-5", "CartPole-v1", "MinAtar/Breakout-v1"])
+RAINBOWS = [
+    (algo, env)
+    for algo in DEEP_PRESETS
+    for env in ("DeepSea-5", "CartPole-v1", "MinAtar/Breakout-v1")
+    if algo != "curl" or env.startswith("MinAtar")  # it crops images
+]
+
+
+@pytest.mark.parametrize(("algo", "env"), RAINBOWS)
 def test_train_runs_every_algorithm_everywhere(
     algo: str, env: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -32,6 +40,41 @@ def test_train_runs_every_algorithm_everywhere(
     assert summary["updates"] == 4
     assert Path(summary["run_dir"]).is_relative_to(tmp_path / "train" / algo)
     assert ("solved_at" in summary) == (env == "DeepSea-5")
+
+
+@pytest.mark.parametrize("algo", [name for name in DEEP_PRESETS if name != "spr-ucb"])
+def test_every_algorithm_takes_the_bonus_by_one_flag(
+    algo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "MinAtar/Breakout-v1", "--algo", algo, *FAST, "bonus.scale=1"]
+    assert main([*words, "--out", str(tmp_path)]) == 0
+    summary = last_json(capsys)
+    assert summary["bonus"].split()[0] == "paper"
+    noted = (Path(summary["run_dir"]) / "metrics.jsonl").read_text()
+    assert '"bonus/mean"' in noted
+
+
+def test_curl_says_that_it_needs_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "CartPole-v1", "--algo", "curl", *FAST, "--out", str(tmp_path)]
+    check_error(words, "CURL crops images.*choose another agent", capsys)
+
+
+def test_algos_shows_every_algorithm_and_where_they_differ(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["algos", "--json"]) == 0
+    said = capsys.readouterr().out
+    table = json.loads(said.splitlines()[-1])
+    assert table["algos"].keys() == {*DEEP_PRESETS, "simple"}
+    assert table["algos"]["otr"]["settings"]["updates_per_step"] == 8
+    assert "atoms" not in table["algos"]["otr"]["settings"]  # alike in all
+    assert all(one["what"] in said and one["source"] in said for one in table["algos"].values())
+    row = next(line.split() for line in said.splitlines() if line.startswith("n_step"))
+    header = next(line.split() for line in said.splitlines() if line.startswith("setting"))
+    assert dict(zip(header, row, strict=True))["curl"] == "20"
+    assert main(["algos", "--env", "MinAtar/Breakout-v1", "--json"]) == 0
+    small = last_json(capsys)
+    assert small["algos"]["der"]["settings"]["target_every"] == 200
 
 
 @pytest.mark.parametrize("preset", ["none", "paper", "reference", "algorithm-1"])

@@ -10,7 +10,8 @@ from importlib import import_module
 
 COMMANDS = {
     "solve": "run Contrastive UCB (on games ULCB) or a peer on a finite MDP or zero-sum game",
-    "train": "train SPR-UCB, SPR or Rainbow in Atari, MinAtar, DeepSea or any Gymnasium game",
+    "train": "train SPR-UCB or a peer in Atari, MinAtar, DeepSea or any Gymnasium game",
+    "algos": "the agents that 'train' knows, as a table of their differences",
     "eval": "play episodes with what a run of 'train' has learnt",
     "play": "watch what a run of 'train' has learnt: scores, bonus of each step, video",
     "reproduce": "the paper's table and figures: published numbers, and beside them what was run",

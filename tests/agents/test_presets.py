@@ -26,6 +26,67 @@ def test_spr_on_atari_has_the_published_settings() -> None:
     assert not spr.bonus.is_on
 
 
+# Section 4 of the facts this project was built from, row by row:
+# DER, OTRainbow, DrQ, DrQ(eps), CURL, SPR.
+TABLE: dict[str, tuple[Any, ...]] = {
+    "n_step": (10, 3, 10, 10, 20, 10),
+    "first_update": (1600, 20_000, 1600, 1600, 1600, 2000),
+    "updates_per_step": (1, 8, 1, 1, 1, 2),
+    "target_every": (2000, 500, 1, 1, 2000, 1),
+    "noisy": (0.1, 0, 0, 0, 0.1, 0.5),
+    "epsilon": ((0, 0), (1, 0.01), (1, 0.1), (1, 0.01), (0, 0), (1, 0)),
+    "eval_epsilon": (0.001, 0.001, 0.05, 0.001, 0.001, 0.001),
+    "dueling": (True, False, True, True, True, True),
+    "double": (True, False, True, True, True, True),
+    "distributional": (True, True, False, False, True, True),
+    "priority_exponent": (0.5, 0.5, 0, 0, 0.5, 0.5),
+    "augment": (False, False, True, True, False, True),
+    "encoder": ("auto", "auto", "auto", "auto", "data-efficient", "auto"),
+    "hidden": (512, 512, 512, 512, 256, 256),
+    "streams": (1, 1, 1, 1, 2, 2),
+    "learning_rate": (1e-4, 6.25e-5, 1e-4, 1e-4, 1e-4, 1e-4),
+    "curl_weight": (0, 0, 0, 0, 1, 0),
+    "spr_weight": (0, 0, 0, 0, 0, 5),
+}
+LENGTHS = {"otr": 50_000, "drq": 5000, "drq-eps": 5000}  # of the way from epsilon to epsilon
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_family_is_the_published_table(name: str) -> None:
+    agents = ("der", "otr", "drq", "drq-eps", "curl", "spr")
+    assert tuple(getattr(configure(algo, {}, ATARI), name) for algo in agents) == TABLE[name]
+
+
+@pytest.mark.parametrize(("algo", "length"), LENGTHS.items())
+def test_random_actions_fade_over_the_published_steps(algo: str, length: int) -> None:
+    assert DEEP_PRESETS[algo].epsilon_steps == length
+    # MinAtar's runs are a tenth as long, those with vectors a twentieth.
+    assert configure(algo, {}, MINATAR).epsilon_steps == length // 10
+    assert configure(algo, {}, VECTOR).epsilon_steps == length // 20
+
+
+def test_target_networks_are_copied_as_often_in_a_run_of_the_family() -> None:
+    assert configure("der", {}, MINATAR).target_every == 200
+    assert configure("otr", {}, VECTOR).target_every == 25
+    assert configure("spr", {}, MINATAR).target_every == 1
+
+
+def test_curl_weighs_its_loss_less_in_four_games() -> None:
+    games = ("Pong", "Boxing", "PrivateEye", "Freeway", "Qbert")
+    weights = [configure("curl", {}, ATARI, f"ALE/{game}-v5").curl_weight for game in games]
+    assert weights == [0.01] * 4 + [1.0]
+    assert configure("curl", {"curl_weight": 2.0}, ATARI, "ALE/Pong-v5").curl_weight == 2.0
+    assert configure("der", {}, ATARI, "ALE/Pong-v5").curl_weight == 0
+
+
+@pytest.mark.parametrize("algo", DEEP_PRESETS)
+@pytest.mark.parametrize("shape", [ATARI, MINATAR, VECTOR], ids=str)
+def test_the_bonus_is_one_flag_away(algo: str, shape: tuple[int, ...]) -> None:
+    config = configure(algo, {"bonus.scale": 1.0}, shape)
+    assert config.bonus.is_on
+    assert config.bonus.feature == ("probs" if config.distributional else "hidden")
+
+
 def test_spr_ucb_is_spr_with_the_bonus_of_the_paper() -> None:
     config = configure("spr-ucb", {})
     assert config.bonus == BONUSES["paper"].bonus == BonusConfig(scale=1.0, ridge=1.0)
@@ -46,17 +107,19 @@ def test_the_reference_has_the_published_slips_and_settings_win_over_them() -> N
 def test_everything_goes_with_everything(algo: str, bonus: str, shape: tuple[int, ...]) -> None:
     config = configure(algo, {"bonus.preset": bonus, "hidden": 33}, shape)
     assert config.hidden == 33
-    assert config.bonus.feature == BONUSES[bonus].bonus.feature
+    feature = BONUSES[bonus].bonus.feature if config.distributional else "hidden"
+    assert config.bonus.feature == feature
 
 
 def test_families_are_differences_and_settings_win() -> None:
     small = configure("spr-ucb", {}, VECTOR)
-    assert (small.hidden, small.mlp, small.n_step) == (64, (64,), FAMILIES["mlp"]["n_step"])
-    assert small.bonus.room == FAMILIES["mlp"]["bonus.room"]
+    assert (small.hidden, small.mlp, small.n_step) == (64, (64,), 1)
+    assert small.bonus.room == FAMILIES["mlp"].settings["bonus.room"]
     own = configure("spr-ucb", {"n_step": 7, "bonus.room": 1.0}, VECTOR)
     assert (own.n_step, own.bonus.room, own.hidden) == (7, 1.0, small.hidden)
     assert configure("spr", {}, MINATAR).hidden == 128
-    assert FAMILIES["atari"] == {}
+    for algo, config in DEEP_PRESETS.items():
+        assert configure(algo, {}, ATARI) == config
 
 
 def test_every_switch_of_the_bonus_can_be_set_alone() -> None:
@@ -89,7 +152,7 @@ def test_every_switch_of_the_bonus_can_be_set_alone() -> None:
     ("algo", "settings", "message"),
     [
         ("spr-ubc", {}, "no agent is called 'spr-ubc'; did you mean 'spr-ucb'"),
-        ("xyz", {}, "choose from rainbow, spr, spr-ucb"),
+        ("xyz", {}, "choose from rainbow, der, otr, drq, drq-eps, curl, spr, spr-ucb"),
         ("spr", {"n_steps": 3}, "no setting is called 'n_steps'; did you mean 'n_step'"),
         ("spr", {"bonus.sale": 3}, "no setting is called 'bonus.sale'; did you mean 'bonus.scale'"),
         ("spr", {"bonus": 3}, "no setting is called 'bonus'"),

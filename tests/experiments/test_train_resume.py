@@ -45,6 +45,7 @@ TASKS = {
     "sea": training(**OPTIMISTIC),
     "sea, a factor that visits move": training(**OPTIMISTIC, hidden=64),
     "breakout": training(BREAKOUT),
+    **{algo: training(BREAKOUT, algo) for algo in ("rainbow", "der", "otr", "drq", "curl")},
     "published, with a target network": training(bonus__preset="reference", target_every=4),
 }
 

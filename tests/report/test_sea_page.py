@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from report.runs import write_sea_run
 
-from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS
+from contrastive_ucb.agents.presets import ALGORITHMS, BONUSES
 from contrastive_ucb.commands import train
 from contrastive_ucb.commands.demo import FIRST_UPDATE, Demo, _train_command, dives_of
 from contrastive_ucb.commands.options import parse
@@ -154,5 +154,6 @@ def test_what_the_page_says_about_agents_and_sea_is_so():
     assert {*np.unique(rewards)} == {0.0, 0.01 / SIZE, 1.0}
 
 
-def test_deep_agents_are_listed_with_the_fullest_first():
-    assert sorted(DEEP_PRESETS, key=agent_order) == ["spr-ucb", "spr", "rainbow"]
+def test_deep_agents_are_listed_as_the_package_lists_them():
+    assert sorted(ALGORITHMS, key=agent_order) == list(ALGORITHMS)
+    assert list(ALGORITHMS)[:2] == ["spr-ucb", "spr"]

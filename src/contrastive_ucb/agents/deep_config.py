@@ -61,7 +61,7 @@ class BonusConfig:
 
 @dataclass(frozen=True)
 class RainbowConfig:
-    """Data-efficient Rainbow; SPR and SPR-UCB are settings of it."""
+    """Rainbow; every agent of the comparison but SimPLe is settings of it."""
 
     encoder: Literal["auto", "atari", "minatar", "mlp", "data-efficient"] = "auto"
     """The network before the head; auto looks at the shape of the frames."""
@@ -124,6 +124,10 @@ class RainbowConfig:
     """Weight of the self-predictive loss; 0 has none."""
     jumps: int = 5
     """K, the steps that SPR predicts ahead."""
+    curl_weight: float = 0.0
+    """Weight of CURL's contrastive loss; 0 has none."""
+    curl_momentum: float = 0.999
+    """How much of themselves CURL's key networks keep in an update."""
     bonus: BonusConfig = field(default_factory=BonusConfig)
     """The UCB bonus."""
 
@@ -138,7 +142,8 @@ class RainbowConfig:
         for name in ("learning_rate", "adam_eps", "clip_norm", "updates_per_step"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        _check_range(self, noisy=(0, inf), spr_weight=(0, inf), priority_exponent=(0, inf))
+        _check_range(self, noisy=(0, inf), spr_weight=(0, inf), curl_weight=(0, inf))
+        _check_range(self, priority_exponent=(0, inf), curl_momentum=(0, 1))
         _check_range(self, discount=(0, 1), importance=(0, 1), epsilon=(0, 1), eval_epsilon=(0, 1))
         self._check_together()
 
@@ -166,6 +171,10 @@ class RainbowConfig:
     @property
     def has_spr(self) -> bool:
         return self.spr_weight > 0
+
+    @property
+    def has_curl(self) -> bool:
+        return self.curl_weight > 0
 
     @property
     def jumps_ahead(self) -> int:

@@ -19,10 +19,11 @@ from torch import Tensor
 from contrastive_ucb.agents.deep_config import RainbowConfig
 from contrastive_ucb.data.batch import Batch
 from contrastive_ucb.data.history import Frames
-from contrastive_ucb.representation.augment import intensity, random_shift
+from contrastive_ucb.representation.augment import intensity, random_crop, random_shift
 from contrastive_ucb.representation.encoder_shapes import SMALLEST_ATARI
 
 PAD = 4  # pixels of a random shift
+CUT, SMALL_CUT = 4, 1  # pixels of a random crop of big and of small images
 
 
 class Inputs:
@@ -46,6 +47,12 @@ class Inputs:
         self.dtype = np.dtype(np.uint8 if is_image else np.float32)
         self.frame_max = (config.frame_max or (255.0 if is_big else 1.0)) if is_image else 1.0
         self.augments = config.augment and is_big
+        self.cut = CUT if is_big else SMALL_CUT
+        if config.has_curl and not (is_image and min(frame_shape[1:]) > SMALL_CUT):
+            raise ValueError(
+                f"CURL crops images, and observations here have shape {self.shape}; choose another "
+                "agent, such as der or spr"
+            )
 
     def plain(self, observations: Frames) -> Tensor:
         """Observations (B, *shape) as floats."""
@@ -65,6 +72,13 @@ class Inputs:
         rows = seen.movedim(2, -1)
         later = torch.cat([rows[:, 1:].flatten(0, 1), last.movedim(2, -1)[:, 0]]).movedim(-1, 1)
         return self._bright(seen[:, 0], rng), self._bright(later, rng)
+
+    def crops(self, batch: Batch, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Two crops of every s_t, each (B, *shape), for CURL."""
+        frames = batch.frames[:, : self.stack].reshape(len(batch.frames), *self.shape)
+        offsets = rng.integers(0, self.cut + 1, (2, len(frames), 4))
+        one, other = (random_crop(frames, each, self.cut) for each in offsets)
+        return self.plain(one), self.plain(other)
 
     def _stacks(self, frames: Frames) -> Tensor:
         """(B, T + stack - 1, C, ...) -> (B, T, stack * C, ...), a view where stack is 1."""

@@ -1,4 +1,4 @@
-"""The network of the deep learner: encoder, head, and what self-prediction adds."""
+"""The network of the deep learner: encoder, head, and what self-prediction and CURL add."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from contrastive_ucb.agents.deep_config import RainbowConfig
 from contrastive_ucb.planning.categorical import atoms, expected_value
+from contrastive_ucb.representation.curl import Curl
 from contrastive_ucb.representation.encoders import Encoder
 from contrastive_ucb.representation.heads import DuelingHead
 from contrastive_ucb.representation.spr import SelfPrediction, TransitionModel
@@ -53,6 +54,7 @@ class Network(nn.Module):
         if config.has_spr:
             transition = TransitionModel(latent, n_actions, rng)
             self.prediction = SelfPrediction(transition, config.streams * config.hidden, rng)
+        self.curl = Curl(self.encoder, rng) if config.has_curl else None
         z = atoms(*support, config.atoms) if config.distributional else torch.ones(1)
         self.register_buffer("support", z)
 
@@ -72,8 +74,10 @@ class Network(nn.Module):
         """All parameters, in groups with the largest norm that their gradient may have.
 
         As in SPR: encoder and head, the transition model, and the predictor, which has no limit.
+        As in CURL, what it adds is clipped with encoder and head.
         """
-        groups = [([*self.encoder.parameters(), *self.head.parameters()], limit)]
+        added = self.curl.learned() if self.curl is not None else []
+        groups = [([*self.encoder.parameters(), *self.head.parameters(), *added], limit)]
         if self.prediction is not None:
             groups.append((list(self.prediction.transition.parameters()), limit))
             groups.append((list(self.prediction.predictor.parameters()), inf))

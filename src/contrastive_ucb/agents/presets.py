@@ -1,14 +1,11 @@
 """The deep agents by name: each is Rainbow with differences, and each difference has its source.
 
-| name      | what it is                                          | source                  |
-|-----------|-----------------------------------------------------|-------------------------|
-| rainbow   | the learner alone, with data-efficient settings     | van Hasselt et al. 2019 |
-| spr       | and self-predictive representations, augmentation   | Schwarzer et al. 2021   |
-| spr-ucb   | and the UCB bonus                                   | the paper, l.423-470    |
-
 Settings come in layers, each over the ones before:
 
-    the agent, made for Atari  <  the kind of frames  <  the preset of the bonus  <  your settings
+    the agent, made for Atari < the game < the kind of frames < the preset of the bonus < yours
+
+DER, OTR and DrQ are in Dopamine's settings for Atari 100K. SimPLe is no Rainbow; its settings are
+in `simple_config.py`.
 """
 
 from __future__ import annotations
@@ -22,20 +19,90 @@ from typing import Any
 from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
 from contrastive_ucb.representation.encoder_shapes import choose_encoder
 
+
+@dataclass(frozen=True)
+class About:
+    """What an agent is, and where it comes from."""
+
+    what: str
+    source: str
+
+
+ALGORITHMS = {
+    "spr-ucb": About("SPR with the UCB bonus", "the paper, l.423-470"),
+    "spr": About(
+        "Rainbow that foresees its own latents, on shifted images", "Schwarzer et al. 2021"
+    ),
+    "curl": About("DER with a contrastive loss on crops", "Laskin et al. 2020"),
+    "drq": About("DQN on shifted and brightened images", "Kostrikov et al. 2021"),
+    "drq-eps": About("DrQ with fewer random actions", "Agarwal et al. 2021"),
+    "der": About("Rainbow that looks at its data more often", "van Hasselt et al. 2019"),
+    "otr": About("OTRainbow: without noise, and more often still", "Kielak 2020"),
+    "rainbow": About("the learner as it was published, for long runs", "Hessel et al. 2018"),
+    "simple": About("SimPLe: PPO inside a learnt world model", "Kaiser et al. 2020"),
+}
+DER = RainbowConfig(
+    hidden=512,
+    streams=1,
+    noisy=0.1,
+    epsilon=(0.0, 0.0),  # noise explores
+    updates_per_step=1.0,
+    first_update=1600,
+    target_every=2000,
+    augment=False,
+)
+DRQ = RainbowConfig(
+    hidden=512,
+    streams=1,
+    distributional=False,  # Huber
+    noisy=0.0,
+    priority_exponent=0.0,  # uniform
+    epsilon=(1.0, 0.1),
+    epsilon_steps=5000,
+    eval_epsilon=0.05,
+    updates_per_step=1.0,
+    first_update=1600,
+    bonus=BonusConfig(feature="hidden"),  # there are no probabilities
+)
 SPR = RainbowConfig(spr_weight=5.0)
 DEEP_PRESETS: dict[str, RainbowConfig] = {
-    "rainbow": RainbowConfig(  # DER in Dopamine's Atari 100K settings
+    "rainbow": RainbowConfig(
         hidden=512,
-        streams=1,
-        noisy=0.1,
+        n_step=3,
+        learning_rate=6.25e-5,
         epsilon=(0.0, 0.0),  # noise explores
-        updates_per_step=1.0,
-        first_update=1600,
-        target_every=2000,
+        updates_per_step=0.25,
+        first_update=20_000,
+        target_every=2000,  # 32,000 frames
         augment=False,
+    ),
+    "der": DER,
+    "otr": replace(
+        DER,
+        n_step=3,
+        learning_rate=6.25e-5,
+        noisy=0.0,
+        epsilon=(1.0, 0.01),
+        epsilon_steps=50_000,
+        dueling=False,
+        double=False,
+        updates_per_step=8.0,
+        first_update=20_000,
+        target_every=500,
+    ),
+    "drq": DRQ,
+    "drq-eps": replace(DRQ, epsilon=(1.0, 0.01), eval_epsilon=0.001),
+    "curl": replace(
+        DER, encoder="data-efficient", hidden=256, streams=2, n_step=20, curl_weight=1.0
     ),
     "spr": SPR,
     "spr-ucb": replace(SPR, bonus=BonusConfig(scale=1.0)),
+}
+GAMES: dict[str, dict[str, dict[str, Any]]] = {  # what an agent does otherwise in some games
+    "curl": {
+        f"ALE/{game}-v5": {"curl_weight": 0.01}
+        for game in ("Boxing", "Freeway", "Pong", "PrivateEye")
+    },
 }
 
 
@@ -71,63 +138,93 @@ BONUSES: dict[str, BonusPreset] = {
     ),
 }
 
-# Differences for frames that are not Atari's, by the encoder that their shape asks for.
-FAMILIES: dict[str, dict[str, Any]] = {
-    "atari": {},
-    "minatar": {
-        "hidden": 128,  # in all, as MinAtar's own DQN
-        "streams": 1,
-        "learning_rate": 2.5e-4,  # as MinAtar's own, whose network is as small
-        "n_step": 5,  # one step is a whole move, in Atari a quarter or less of one
-        "updates_per_step": 1.0,  # runs are longer than Atari's 100,000 steps
-        "first_update": 1000,
-        "bonus.room": 5.0,  # see below; games are worth 5 to 20
-    },
-    "mlp": {  # DeepSea, CartPole and other vectors: minutes of training, not days. See `family`
-        "learning_rate": 1e-3,  # a network a hundred times smaller
-        "adam_eps": 1e-8,  # gradients of rare one-hot inputs are far below SPR's 1.5e-4
-        "n_step": 1,  # old actions behind a new one would hide what it can lead to
-        "updates_per_step": 1.0,
-        "first_update": 100,  # ten dives of DeepSea-10 instead of 200
-        "bonus.room": 4.0,  # an optimist's value is a sum of bonuses, which is above any return
-        "bonus.rebuild_every": 10,  # features move faster by as much as the learning rate
-    },
+
+@dataclass(frozen=True)
+class Family:
+    """What differs for frames that are not Atari's."""
+
+    settings: Mapping[str, Any]
+    shorter: int = 1  # by this much than Atari's 100,000 steps are runs, and schedules with them
+
+    def differences(self, agent: RainbowConfig) -> dict[str, Any]:
+        schedules = {
+            name: -(-getattr(agent, name) // self.shorter)
+            for name in ("epsilon_steps", "target_every")
+        }
+        return {**schedules, **self.settings}
+
+
+# By the encoder that the shape of the frames asks for.
+FAMILIES: dict[str, Family] = {
+    "atari": Family({}),
+    "minatar": Family(
+        {
+            "encoder": "auto",
+            "hidden": 128,  # in all, as MinAtar's own DQN
+            "streams": 1,
+            "learning_rate": 2.5e-4,  # as MinAtar's own, whose network is as small
+            "n_step": 5,  # one step is a whole move, in Atari a quarter or less of one
+            "updates_per_step": 1.0,
+            "first_update": 1000,
+            "bonus.room": 5.0,  # see below; games are worth 5 to 20
+        },
+        shorter=10,
+    ),
+    "mlp": Family(  # DeepSea, CartPole and other vectors: minutes of training. See `family`
+        {
+            "encoder": "auto",
+            "learning_rate": 1e-3,  # a network a hundred times smaller
+            "adam_eps": 1e-8,  # gradients of rare one-hot inputs are far below SPR's 1.5e-4
+            "n_step": 1,  # old actions behind a new one would hide what it can lead to
+            "updates_per_step": 1.0,
+            "first_update": 100,  # ten dives of DeepSea-10 instead of 200
+            "bonus.room": 4.0,  # an optimist's value is a sum of bonuses, which is above any return
+            "bonus.rebuild_every": 10,  # features move faster by as much as the learning rate
+        },
+        shorter=20,
+    ),
 }
 
 
 def configure(
-    algo: str, settings: Mapping[str, Any], frame_shape: tuple[int, ...] | None = None
+    algo: str,
+    settings: Mapping[str, Any],
+    frame_shape: tuple[int, ...] | None = None,
+    game: str = "",
 ) -> RainbowConfig:
     """The preset `algo` with settings such as {"n_step": 3, "bonus.preset": "reference"}.
 
     frame_shape  of the environment, (C, H, W) or (dim,), whose family has settings of its own;
                  without it they are Atari's
+    game         the one name of the environment
     """
     if algo not in DEEP_PRESETS:
         raise ValueError(f"no agent is called {algo!r}; {_hint(algo, DEEP_PRESETS)}")
-    config = DEEP_PRESETS[algo]
-    layers = family(frame_shape) if frame_shape else dict(FAMILIES["atari"])
+    config = _with(DEEP_PRESETS[algo], GAMES.get(algo, {}).get(game, {}))
+    layers = family(config, frame_shape) if frame_shape else {}
     if (name := settings.get("bonus.preset")) is not None:
         if name not in BONUSES:
             raise ValueError(f"no bonus is called {name!r}; {_hint(str(name), BONUSES)}")
-        config = replace(config, bonus=BONUSES[name].bonus)
+        feature = BONUSES[name].bonus.feature if config.distributional else "hidden"
+        config = replace(config, bonus=replace(BONUSES[name].bonus, feature=feature))
         layers |= BONUSES[name].learner
     layers |= {key: value for key, value in settings.items() if key != "bonus.preset"}
     return _with(config, layers)
 
 
-def family(frame_shape: tuple[int, ...]) -> dict[str, Any]:
-    """What differs from Atari's settings for frames of this shape.
+def family(agent: RainbowConfig, frame_shape: tuple[int, ...]) -> dict[str, Any]:
+    """What differs from the agent's settings for Atari with frames of this shape.
 
     Networks for vectors are sized by them. One layer tells the cells of a one-hot grid apart, and
     two streams of half as many units as there are cells give each cell room for a feature of its
     own: with fewer, the bonus of a cell sinks with visits to others.
     """
     name = choose_encoder(frame_shape)
+    differences = FAMILIES[name].differences(agent)
     if name != "mlp":
-        return dict(FAMILIES[name])
+        return differences
     width = min(max(64, prod(frame_shape) // 2), 512)
-    return {**FAMILIES[name], "hidden": width, "mlp": (width,)}
+    return {**differences, "hidden": width, "mlp": (width,)}
 
 
 def _with(config: RainbowConfig, settings: Mapping[str, Any]) -> RainbowConfig:

@@ -1,4 +1,4 @@
-"""The one deep learner: Rainbow with every part a setting, self-prediction and the UCB bonus.
+"""The one deep learner: Rainbow with every part a setting, SPR, CURL and the UCB bonus.
 
 | symbol        | here                | shape            |                                       |
 |---------------|---------------------|------------------|---------------------------------------|
@@ -29,10 +29,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from contrastive_ucb.agents.deep_bonus import DeepBonus
 from contrastive_ucb.agents.deep_config import RainbowConfig
+from contrastive_ucb.agents.descent import descend, not_finite
 from contrastive_ucb.agents.inputs import Inputs
 from contrastive_ucb.agents.network import Network
 from contrastive_ucb.arrays import IntArray
@@ -82,7 +82,10 @@ class Rainbow:
         self.streams = {name: stream(seed, name) for name in STREAMS}
         self.bonus = DeepBonus(config, self.network, n_actions) if config.bonus.is_on else None
         self.optimiser = torch.optim.Adam(
-            self.network.parameters(), config.learning_rate, eps=config.adam_eps, fused=True
+            [one for one in self.network.parameters() if one.requires_grad],
+            config.learning_rate,
+            eps=config.adam_eps,
+            fused=True,
         )
         self.n_updates = 0
         self._sample_noise()
@@ -145,7 +148,7 @@ class Rainbow:
             if self.bonus is not None:
                 self.bonus.after_update(number, replay, self._latents, self.streams["rebuild"])
         except ArithmeticError as error:
-            broken = _not_finite(self.network.state_dict())
+            broken = not_finite(self.network.state_dict())
             what = f"the weight {broken} has a NaN or infinite entry" if broken else error
             raise ArithmeticError(f"{what}, in update {number}") from error
         return figures
@@ -173,9 +176,16 @@ class Rainbow:
             seen["the SPR loss"] = spr = self._spr_loss(batch, latent, ahead[:last], weights)
             figures["losses/spr"] = spr.item()
             loss = loss + config.spr_weight * spr
+        if network.curl is not None:
+            one, other = self.inputs.crops(batch, self.streams["augment"])
+            seen["the CURL loss"] = curl = network.curl(network.encoder, one, other)
+            figures["losses/curl"] = curl.item()
+            loss = loss + config.curl_weight * weights.mean() * curl
         if not torch.isfinite(loss):
-            raise ArithmeticError(f"{_not_finite(seen)} has a NaN or infinite entry")
-        self._descend(loss)
+            raise ArithmeticError(f"{not_finite(seen)} has a NaN or infinite entry")
+        descend(self.optimiser, network, network.groups(config.clip_norm), loss)
+        if network.curl is not None:
+            network.curl.follow(network.encoder, config.curl_momentum)
         replay.update_priorities(batch.index, priority.cpu().numpy().astype(np.float64))
         return figures
 
@@ -239,22 +249,9 @@ class Rainbow:
         targets = targets.view(*actions.shape, -1).transpose(0, 1)
         return spr_loss(predictions, targets, self._tensor(batch.mask), weights)
 
-    def _descend(self, loss: Tensor) -> None:
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        for group, limit in self.network.groups(self.config.clip_norm):
-            norm = get_total_norm([x.grad for x in group if x.grad is not None], foreach=True)
-            if not torch.isfinite(norm):
-                gradients = {k: x.grad for k, x in self.network.named_parameters()}
-                name = _not_finite({k: x for k, x in gradients.items() if x is not None})
-                raise ArithmeticError(f"the gradient of {name} has a NaN or infinite entry")
-            if norm > limit:
-                clip_grads_with_norm_(group, limit, norm, foreach=True)
-        self.optimiser.step()
-
     def check_finite(self) -> None:
         """Stop if a weight is no finite number any more."""
-        if broken := _not_finite(self.network.state_dict()):
+        if broken := not_finite(self.network.state_dict()):
             raise ArithmeticError(f"{broken} is not finite after update {self.n_updates}")
 
     def _sample_noise(self) -> None:
@@ -292,9 +289,3 @@ class Rainbow:
             self.bonus.load_state_dict(state["bonus"])
         self.streams = {name: restore_stream(one) for name, one in state["streams"].items()}
         self.n_updates = state["n_updates"]
-
-
-def _not_finite(tensors: Mapping[str, Tensor]) -> str | None:
-    """The first of the named tensors that has an entry which is no finite number."""
-    broken = (name for name, value in tensors.items() if not torch.isfinite(value).all())
-    return next(broken, None)

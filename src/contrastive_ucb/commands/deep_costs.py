@@ -1,4 +1,4 @@
-"""The figures of `cucb bench deep`: what an update, a step and the memory of SPR-UCB cost.
+"""The figures of `cucb bench deep`: what updates, a step and the memory of SPR-UCB cost.
 
 Learners and yardstick take turns in one process whose allocator keeps freed memory; besides, the
 yardstick runs in a process of its own with the allocator as the system has it.
@@ -28,11 +28,12 @@ from contrastive_ucb.training.threads import one_thread, threads
 
 Learners = dict[str, Trainer]
 
-PRESETS = {
-    "spr": "none",
-    "spr_ucb_paper": "paper",
-    "spr_ucb_reference": "reference",
-    "spr_ucb_algorithm_1": "algorithm-1",
+LEARNERS = {  # agent, preset of its bonus
+    "spr": ("spr", "none"),
+    "spr_ucb_paper": ("spr-ucb", "paper"),
+    "spr_ucb_reference": ("spr-ucb", "reference"),
+    "spr_ucb_algorithm_1": ("spr-ucb", "algorithm-1"),
+    **{name: (name, "none") for name in ("curl", "der", "drq")},
 }
 PIECES = ("replay", "augmentation", "forward", "backward", "optimiser")
 MINATAR, DEEP_SEA = "MinAtar/Breakout-v1", "DeepSea-10"
@@ -55,8 +56,8 @@ def costs(options: Deep, sizes: Sizes) -> Figures:
         keep_freed_memory()
         _say("updates of the learners and of the yardstick, in turns")
         learners = {
-            name: _learner(options.game, preset, options.seed, sizes)
-            for name, preset in PRESETS.items()
+            name: _learner(options.game, *which, options.seed, sizes)
+            for name, which in LEARNERS.items()
         }
         figures |= _updates(options, sizes, learners)
         _say("the pieces of an update, acting and the loop")
@@ -66,10 +67,12 @@ def costs(options: Deep, sizes: Sizes) -> Figures:
     return figures | _small(options, sizes)
 
 
-def _learner(game: str, preset: str, seed: int, sizes: Sizes, **settings: object) -> Trainer:
+def _learner(
+    game: str, algo: str, preset: str, seed: int, sizes: Sizes, **settings: object
+) -> Trainer:
     """A learner with `fill` steps behind it, and its first updates unless the settings say no."""
     given = {"bonus.preset": preset, "first_update": sizes.fill, "batch_size": sizes.batch}
-    trainer = Training(game, "spr-ucb", given | settings, seed=seed).trainer()
+    trainer = Training(game, algo, given | settings, seed=seed).trainer()
     with one_thread():  # nothing is timed yet, and single observations gain nothing from two
         _run(trainer, sizes.fill)
     return trainer
@@ -95,7 +98,7 @@ def _updates(options: Deep, sizes: Sizes, learners: Learners) -> Figures:
             works |= {f"{name}_default_allocator": work for name, work in away.items()}
         seconds = dict(zip(works, in_turns(list(works.values()), sizes.turns), strict=True))
     ms: Figures = {}
-    for name in (*PRESETS, *KINDS, *(f"{name}_default_allocator" for name in KINDS)):
+    for name in (*LEARNERS, *KINDS, *(f"{name}_default_allocator" for name in KINDS)):
         ms[name] = 1e3 * seconds[name] / sizes.updates if name in seconds else None
     # The updates of its turns had no rebuild; each of them bears its share of one.
     plain = seconds["spr_ucb_algorithm_1"] / sizes.updates
@@ -122,6 +125,7 @@ def _ratios(ms: Figures) -> Figures:
         "paper_over_spr": over("spr_ucb_paper", "spr"),
         "reference_over_spr": over("spr_ucb_reference", "spr"),
         "algorithm_1_over_spr": over("spr_ucb_algorithm_1", "spr"),
+        **{f"spr_over_{name}": over("spr", name) for name in ("curl", "der", "drq")},
         "yardstick_spr_ucb_over_its_spr": over("yardstick_spr_ucb", "yardstick_spr"),
     }
 
@@ -177,7 +181,9 @@ def _pieces(sizes: Sizes, learner: Trainer) -> Figures:
 def _loop(options: Deep, sizes: Sizes, learner: Trainer) -> Figures:
     """Steps a second with and without updates, and how much of the loop is acting."""
     never = {"first_update": 10**9, "epsilon": (0.0, 0.0)}  # and no action is random
-    idle = _learner(options.game, "paper", options.seed, replace(sizes, fill=10), **never)
+    idle = _learner(
+        options.game, "spr-ucb", "paper", options.seed, replace(sizes, fill=10), **never
+    )
     few, many, clock = sizes.updates, 25 * sizes.updates, Clock()
 
     def loop() -> None:
@@ -199,9 +205,9 @@ def _loop(options: Deep, sizes: Sizes, learner: Trainer) -> Figures:
 def _small(options: Deep, sizes: Sizes) -> Figures:
     """Updates a second in small environments, with one thread."""
     cases = {
-        "minatar_updates_per_second_one_core_spr": (MINATAR, "none"),
-        "minatar_updates_per_second_one_core_spr_ucb_paper": (MINATAR, "paper"),
-        "deepsea_updates_per_second": (DEEP_SEA, "algorithm-1"),
+        "minatar_updates_per_second_one_core_spr": (MINATAR, "spr", "none"),
+        "minatar_updates_per_second_one_core_spr_ucb_paper": (MINATAR, "spr-ucb", "paper"),
+        "deepsea_updates_per_second": (DEEP_SEA, "spr-ucb", "algorithm-1"),
     }
     with one_thread():
         learners = [_learner(*case, options.seed, sizes) for case in cases.values()]

@@ -11,14 +11,10 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.presets import ALGORITHMS
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
 
-ALGORITHMS = {
-    "spr-ucb": "SPR with the UCB bonus",
-    "spr": "Rainbow with self-predictive representations",
-    "rainbow": "Rainbow with data-efficient settings",
-}
 HELP = f"""usage: cucb train ENV [options]
 
 Train a deep agent; a repeated command goes on where it was stopped.
@@ -30,7 +26,7 @@ environments:
   CartPole-v1, ...         any id of Gymnasium with discrete actions, also module:id
 
 algorithms (--algo):
-{chr(10).join(f"  {name:24} {text}" for name, text in ALGORITHMS.items())}
+{chr(10).join(f"  {name:24} {about.what}" for name, about in ALGORITHMS.items())}
 
 `cucb train ENV --help` lists the options, for example
   cucb train DeepSea-10 --set bonus.preset=algorithm-1 n_step=1 --steps 10000
@@ -44,7 +40,7 @@ class Train:
     """Train a deep agent; the summary has its last evaluation."""
 
     algo: str = "spr-ucb"
-    """spr-ucb, spr or rainbow."""
+    """The agent; cucb algos lists all."""
     steps: int = 100_000
     """Steps of the agent; Atari shows 4 frames a step."""
     seed: int = 0

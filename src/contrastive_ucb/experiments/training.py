@@ -42,7 +42,7 @@ class Training:
 
     @cached_property
     def config(self) -> RainbowConfig:
-        return configure(self.algo, self.settings, self.frame_shape)
+        return configure(self.algo, self.settings, self.frame_shape, self.env)
 
     @property
     def bonus(self) -> str:

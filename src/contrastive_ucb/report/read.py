@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
-from contrastive_ucb.agents.presets import DEEP_PRESETS
+from contrastive_ucb.agents.presets import ALGORITHMS
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.spec import RunSpec
@@ -115,7 +115,7 @@ def read_groups(root: Path, suite: str = "*") -> list[Group]:
 def agent_order(agent: str) -> tuple[int, str]:
     """Sorts agents as the package lists them, in games, on MDPs and deep; others follow by name."""
     games = [name for name in GAME_PRESETS if name not in PRESETS]
-    known = [*games, *PRESETS, *reversed(DEEP_PRESETS)]  # each deep one adds to the one before it
+    known = [*games, *PRESETS, *ALGORITHMS]
     return known.index(agent) if agent in known else len(known), agent
 
 

@@ -1,4 +1,5 @@
-"""Random shifts and intensities of frames (DrQ, Kostrikov et al. 2021; the same in SPR).
+"""Random shifts and intensities of frames (DrQ, Kostrikov et al. 2021; the same in SPR), and
+random crops (CURL, Laskin et al. 2020).
 
 A shift pads a frame by `pad` pixels that repeat its border and cuts a window of the old size out
 of it. The four frames of a stack move together, otherwise their motion would be lost.
@@ -43,6 +44,23 @@ def random_shift(
     for depth in range(stack):
         out[..., depth] = windows[sample, time + depth, row, column]
     return np.moveaxis(out, -1, 2)
+
+
+def random_crop(frames: Frames, offsets: NDArray[np.integer], cut: int = 4) -> Frames:
+    """Each stack without `cut` rows and columns, replicate-padded by `cut`, cut to its old size.
+
+    frames   (B, stack, H, W)
+    offsets  (B, 4)  0 .. cut: row and column of the first cut, row and column of the second
+    returns  (B, stack, H, W)
+    """
+    height, width = frames.shape[2:]
+    out = np.empty_like(frames)
+    for sample, (row, column, low, left) in enumerate(offsets.tolist()):
+        inner = frames[
+            sample : sample + 1, :, row : row + height - cut, column : column + width - cut
+        ]
+        out[sample] = replicate(inner, cut)[0, :, low : low + height, left : left + width]
+    return out
 
 
 def intensity(frames: Tensor, noise: Tensor, spread: float = 0.05) -> Tensor:

@@ -84,9 +84,10 @@ def conv(
     return fill(layer.to_empty(device="cpu"), inputs * kernel**2, rng)
 
 
-def linear(inputs: int, outputs: int, rng: np.random.Generator) -> nn.Linear:
+def linear(inputs: int, outputs: int, rng: np.random.Generator, bias: bool = True) -> nn.Linear:
     """A linear layer with weights from `rng`."""
-    return fill(nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu"), inputs, rng)
+    layer = nn.Linear(inputs, outputs, bias, device="meta")
+    return fill(layer.to_empty(device="cpu"), inputs, rng)
 
 
 def fill(layer: Layer, inputs: int, rng: np.random.Generator) -> Layer:

@@ -1,0 +1,43 @@
+"""`cucb algos`: the deep agents as a table of their differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contrastive_ucb.agents.presets import ALGORITHMS
+from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.report.agent_table import differences, rows, settings_of, text_table
+
+
+@dataclass(frozen=True)
+class Algos:
+    """The agents that `cucb train --algo` knows: what they are, and the settings in which they
+    differ. `cucb train ENV --set KEY=VALUE` changes any of them."""
+
+    env: str = "Pong"
+    """The environment whose settings are shown; MinAtar's and DeepSea's are smaller and shorter."""
+    json: bool = False
+    """Print the table as one JSON object, the last line of stdout."""
+
+
+def run(arguments: Sequence[str]) -> None:
+    from contrastive_ucb.envs.registry import canonical_name, frame_shape_of
+
+    options = parse(Algos, arguments, "cucb algos", Algos())
+    name = canonical_name(options.env)
+    settings = differences(settings_of(frame_shape_of(name)))
+    about = [["agent", "what it is", "source"]]
+    about += [[algo, one.what, one.source] for algo, one in ALGORITHMS.items()]
+    lines = [
+        text_table(about, numbers=False),
+        f"where they differ on {name} (SimPLe has settings of its own):",
+        text_table(rows(settings)),
+        "any of them takes the UCB bonus, such as: cucb train Pong --algo der --set bonus.scale=1",
+    ]
+    agents: dict[str, Any] = {
+        algo: {"what": one.what, "source": one.source, "settings": settings.get(algo, {})}
+        for algo, one in ALGORITHMS.items()
+    }
+    emit({"env": name, "algos": agents}, options.json, "\n\n".join(lines))
