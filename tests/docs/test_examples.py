@@ -14,6 +14,7 @@ from contrastive_ucb.agents.peers import GAME_PRESETS, game_preset, preset
 from contrastive_ucb.agents.presets import configure
 from contrastive_ucb.cli import COMMANDS, main
 from contrastive_ucb.commands import (
+    algos,
     bench,
     bench_deep,
     bench_games,
@@ -46,6 +47,8 @@ NAMED = {  # commands that take a name first
     "report": report.Report,
     "reproduce": reproduce.Reproduce,
 }
+
+UNNAMED = {"algos": algos.Algos, "demo": demo.Demo}
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -166,8 +169,8 @@ def test_command_line_is_understood(line: str) -> None:
         if command == "sweep" and not rest[0].endswith(".toml"):
             assert sweep.find_grid(rest[0]).jobs
     else:
-        assert command == "demo"
-        parse(demo.Demo, rest, line, demo.Demo())
+        kind = UNNAMED[command]
+        parse(kind, rest, line, kind())
 
 
 TOML = blocks("toml")

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from contrastive_ucb.errors import UserError
-from contrastive_ucb.report.readme import BEGIN, END, main, results_text, with_results
+from contrastive_ucb.report.markers import between
+from contrastive_ucb.report.readme import main, results_text
 from contrastive_ucb.report.tables import NOTHING
 
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 ROOT = Path(__file__).parents[2]
 
 
@@ -115,14 +117,14 @@ def test_costs_of_games_are_told_as_far_as_measured(tmp_path: Path, figures, tol
 
 def test_only_what_stands_between_the_markers_changes() -> None:
     text = f"before {BEGIN}old{END} after"
-    assert with_results(text, "new") == f"before {BEGIN}\nnew\n{END} after"
+    assert between(text, "results", "new") == f"before {BEGIN}\nnew\n{END} after"
     with pytest.raises(UserError, match="markers"):
-        with_results("no markers", "new")
+        between("no markers", "results", "new")
 
 
 def test_readme_is_generated_from_the_results(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text()
-    assert with_results(readme, results_text(ROOT / "results")) == readme
+    assert between(readme, "results", results_text(ROOT / "results")) == readme
     (tmp_path / "README.md").write_text(f"{BEGIN}{END}")
     record(tmp_path / "results" / "mdp", "b", "cucb solve lowrank", [run(0, "lowrank")] * 2)
     main(tmp_path)

@@ -13,27 +13,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.report.markers import between
 from contrastive_ucb.report.readme_deep import deep_text
 from contrastive_ucb.report.readme_games import games_text
 from contrastive_ucb.report.readme_mdp import mdp_text
 from contrastive_ucb.training.files import write_atomically
 
-BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
-
 
 def main(root: Path = Path()) -> None:
     readme = root / "README.md"
-    write_atomically(readme, with_results(readme.read_text(), results_text(root / "results")))
-
-
-def with_results(text: str, results: str) -> str:
-    """The README with what stands between the two markers replaced."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise UserError(f"the README needs the markers {BEGIN} and {END} for its results table")
-    return f"{before}{BEGIN}\n{results}\n{END}{after}"
+    write_atomically(readme, between(readme.read_text(), "results", results_text(root / "results")))
 
 
 def results_text(folder: Path) -> str:
