@@ -1,4 +1,4 @@
-"""Run the deep experiments that are kept under results/deep/.
+"""Run the deep experiments that are kept under results/deep/ and results/minatar/.
 
     .venv/bin/python benchmarks/deep_results.py [FOLDER [NAME ...]]
 
@@ -10,12 +10,17 @@ finished already are read, not run again.
 import json
 import subprocess
 import sys
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import numpy as np
 from finite_results import ROOT, versions
 
+from contrastive_ucb.evaluation.rollouts import digest, evaluate
+
 SPR_UCB = "--algo spr-ucb"
-AGENTS = {  # what is compared, by the name of its file
+AGENTS = {  # bonuses that are compared, by the name of their file
     "spr": "--algo spr",
     "paper": SPR_UCB,
     "paper-hidden": f"{SPR_UCB} --set bonus.feature=hidden",
@@ -25,6 +30,7 @@ AGENTS = {  # what is compared, by the name of its file
 }
 SEA_STEPS = {10: 4_000, 14: 6_000, 20: 16_000}
 MINATAR_STEPS = 10_000
+MINATAR_PACE = "updates_per_step=0.25"  # a quarter of the usual work
 GAMES = ("Breakout", "Freeway", "Seaquest")
 SEAS = {
     f"deepsea-{size}-{agent}": (f"train DeepSea-{size} {words} --steps {steps}", n_seeds)
@@ -32,40 +38,97 @@ SEAS = {
     for agent, words in AGENTS.items()
     for n_seeds in [10 if agent == "algorithm-1" else 5]
 }
+PEERS = {name: f"--algo {name}" for name in ("curl", "drq", "drq-eps", "der", "otr", "rainbow")}
+
+
+def _paced(words: str) -> str:
+    """The words with one more setting."""
+    return f"{words} {MINATAR_PACE}" if "--set" in words else f"{words} --set {MINATAR_PACE}"
+
+
 MINATAR = {
     f"minatar-{game.lower()}-{agent}": (
-        f"train MinAtar/{game}-v1 {words} --steps {MINATAR_STEPS}",
-        5,
+        f"train MinAtar/{game}-v1 {_paced(words)} --steps {MINATAR_STEPS}",
+        5 if agent in AGENTS else 3,
     )
     for game in GAMES
-    for agent, words in AGENTS.items()
+    for agent, words in {**AGENTS, **PEERS}.items()
+} | {
+    f"minatar-{game.lower()}-simple": (
+        f"train MinAtar/{game}-v1 --algo simple --steps {MINATAR_STEPS}",
+        3,
+    )
+    for game in GAMES
 }
-LONG = {  # one seed each, as long as there is time
-    f"minatar-{game.lower()}-long": (f"train MinAtar/{game}-v1 --algo spr-ucb --steps 50000", 1)
+LONG = {  # one seed each
+    f"minatar-{game.lower()}-long": (
+        f"train MinAtar/{game}-v1 {_paced(SPR_UCB)} --steps 50000",
+        1,
+    )
     for game in ("Breakout", "Freeway")
 }
 EXPERIMENTS = {**SEAS, **MINATAR, **LONG}  # name: command, number of seeds
+RETURN, POINTS = (
+    "charts/episodic_return",
+    20,
+)  # the tag of the curves, and how many points they have
+RANDOM = {f"minatar-{game.lower()}-random": f"MinAtar/{game}-v1" for game in GAMES}
+RANDOM_EPISODES = 100
 
 
 def main() -> None:
     runs, *chosen = sys.argv[1:] or ["runs"]
     for word in chosen:
-        if not any(name.startswith(word) for name in [*EXPERIMENTS, "bench-deep"]):
+        if not any(name.startswith(word) for name in [*EXPERIMENTS, *RANDOM, "bench-deep"]):
             sys.exit(f"no experiment begins with {word!r}; there are {', '.join(EXPERIMENTS)}")
+    for name, env in RANDOM.items():
+        if not chosen or name.startswith(tuple(chosen)):
+            command = f"python benchmarks/deep_results.py runs {name}"
+            keep(name, {"command": command, "runs": [random_play(env, seed) for seed in range(5)]})
     for name, (command, seeds) in EXPERIMENTS.items():
         if not chosen or name.startswith(tuple(chosen)):
             print(f"cucb {command} --seed 0 --seeds {seeds}", flush=True)
             summary = measure(f"{command} --seed 0 --seeds {seeds} --out {runs}")
-            rows = [{key: run[key] for key in run if key != "run_dir"} for run in runs_of(summary)]
+            rows = [_kept(run) for run in runs_of(summary)]
             keep(name, {"command": f"cucb {command} --seed 0 --seeds {seeds} --json", "runs": rows})
     if not chosen or "bench-deep" in chosen:
         keep("bench-deep", {"command": "cucb bench deep --json", "summary": measure("bench deep")})
+
+
+def _kept(run: dict[str, Any]) -> dict[str, Any]:
+    """The summary of a run, with its learning curve in the place of its folder."""
+    returns = curve(Path(run["run_dir"]) / "metrics.jsonl", run["steps"])
+    return {**{key: run[key] for key in run if key != "run_dir"}, "curve": returns}
+
+
+def curve(metrics: Path, steps: int) -> list[float | None]:
+    """Mean returns of the training episodes that ended in each twentieth of the run."""
+    ended: list[list[float]] = [[] for _ in range(POINTS)]
+    for line in metrics.read_text().splitlines():
+        event = json.loads(line)
+        if RETURN in event:
+            ended[(event["step"] - 1) * POINTS // steps].append(event[RETURN])
+    return [round(fmean(some), 4) if some else None for some in ended]
 
 
 def runs_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
     """The summaries of the seeds; that of one seed alone has no list."""
     found: list[dict[str, Any]] = summary.get("runs", [summary])
     return found
+
+
+class Nobody:
+    """Who has no opinion; with epsilon 1 nobody asks."""
+
+    def best(self, observations: np.ndarray) -> np.ndarray:
+        return np.zeros(len(observations), dtype=np.int64)
+
+
+def random_play(env: str, seed: int) -> dict[str, Any]:
+    """Uniform actions, evaluated as agents are."""
+    scores = evaluate(Nobody(), env, seed, RANDOM_EPISODES, epsilon=1.0)
+    own = {"algo": "random", "env": env, "seed": seed, "steps": 0, "bonus": "none"}
+    return {**own, "evaluation": digest(scores)}
 
 
 def measure(command: str) -> dict[str, Any]:
@@ -79,7 +142,9 @@ def measure(command: str) -> dict[str, Any]:
 
 
 def keep(name: str, record: dict[str, Any]) -> None:
-    target = ROOT / "results" / "deep" / f"{name}.json"
+    game = name.removeprefix("minatar-")
+    folder = "deep" if game == name else "minatar"
+    target = ROOT / "results" / folder / f"{game}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps({**record, "versions": versions()}, indent=1) + "\n")
 

@@ -106,6 +106,23 @@ def test_eval_repeats_the_last_evaluation_and_takes_run_or_root(
     assert json.loads(said.out.splitlines()[-1]) == summary
 
 
+def test_eval_takes_random_actions_if_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "CartPole-v1", *FAST, "--out", str(tmp_path)]) == 0
+    words = ["eval", str(tmp_path), "--episodes", "40", "--json", "--epsilon"]
+    scores = []
+    capsys.readouterr()
+    for epsilon in ("0", "1"):
+        assert main([*words, epsilon]) == 0
+        found = last_json(capsys)
+        assert found["epsilon"] == float(epsilon)
+        scores.append(found["scores"])
+    assert scores[0] != scores[1]
+    assert 15 < sum(scores[1]) / 40 < 30  # random play lasts about 22 steps
+    check_error([*words, "2"], "epsilon must be in", capsys)
+
+
 def test_threads_are_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)

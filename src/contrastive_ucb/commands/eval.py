@@ -26,6 +26,8 @@ class Evaluate:
 
     episodes: int = 100
     """How many; up to 100 are played at once."""
+    epsilon: float | None = None
+    """Part of uniform actions, by default what the agent is evaluated with; 1 is random play."""
     threads: int | None = None
     """Threads of torch; by default 2 for large images (Atari), otherwise 1."""
     json: bool = False
@@ -35,6 +37,8 @@ class Evaluate:
         check_size("episodes", self.episodes)
         if self.threads is not None:
             check_size("threads", self.threads)
+        if self.epsilon is not None and not 0 <= self.epsilon <= 1:
+            raise ValueError(f"epsilon must be in [0, 1], got {self.epsilon}")
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -49,7 +53,7 @@ def run(arguments: Sequence[str]) -> None:
 
     trained = load_trained(Path(path))
     use_threads(options.threads, trained.frame_shape)
-    epsilon = trained.config.eval_epsilon
+    epsilon = trained.config.eval_epsilon if options.epsilon is None else options.epsilon
     scores = evaluate(trained.agent, trained.env, trained.seed, options.episodes, epsilon)
     summary = {
         "algo": trained.algo,

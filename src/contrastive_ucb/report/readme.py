@@ -28,6 +28,7 @@ def main(root: Path = Path()) -> None:
 def results_text(folder: Path) -> str:
     """What the files under `folder` say of MDPs, games and the deep tier, where there are any."""
     games, deep = _records(folder / "games"), _records(folder / "deep")
+    deep |= {f"minatar-{name}": one for name, one in _records(folder / "minatar").items()}
     parts = [mdp_text(_records(folder / "mdp"))]
     parts += [games_text(games)] if games else []
     parts += [deep_text(deep)] if deep else []
