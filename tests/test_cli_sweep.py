@@ -1,10 +1,12 @@
 """`cucb sweep` and `cucb status`: results that survive what may happen, and errors of one line."""
 
+import importlib.util
 import io
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +21,7 @@ from contrastive_ucb.cli import main
 from contrastive_ucb.commands import sweep as command
 from contrastive_ucb.commands.run_table import LiveTable
 from contrastive_ucb.experiments.job import Job, run_job
+from contrastive_ucb.experiments.local import cores
 from contrastive_ucb.experiments.progress import RunState, is_busy
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.training.checkpoint import latest_checkpoint
@@ -158,7 +161,12 @@ def test_a_dry_run_lists_what_a_command_has_finished(
         (["sweep", "theroy"], "no experiment is called 'theroy'; did you mean 'theory'"),
         (["sweep", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["sweep", "--json"], "name an experiment"),
-        (["sweep", "theory", "--backend", "ray"], "'ray' is not there yet"),
+        (["sweep", "theory", "--backend", "rya"], "did you mean 'ray'"),
+        (["sweep", "theory", "--address", "auto"], "address is for --backend ray"),
+        (
+            ["sweep", "theory", "--backend", "ray", "--address", "ray://head:10001"],
+            "address must be HOST:PORT of the cluster's head",
+        ),
         (["sweep", "theory", "--backend", "loacl"], "did you mean 'local'"),
         (["sweep", "theory", "--workers", "0"], "workers must be at least 1"),
         (["sweep", "theory", "--workers", "many"], "'many'"),
@@ -176,6 +184,61 @@ def test_wrong_input_is_one_line_and_exit_code_2(
     assert said.out == ""
     [line] = said.err.splitlines()
     assert says in line
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_no_ray_is_one_line_with_the_way_out(
+    more: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["sweep", "theory", "--backend", "ray", *more]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "pip install 'contrastive-ucb[ray]'" in line
+
+
+def test_a_cluster_that_is_not_there_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ray")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        words = ["sweep", written(tmp_path, solve_table()), "--out", str(tmp_path)]
+        assert main([*words, "--backend", "ray", "--address", address]) == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert f"nothing answers at {address}" in last
+
+
+def test_the_backend_gets_what_was_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def backend(
+        jobs: Any, root: Path, workers: Any, tick: Any, every: Any, **more: Any
+    ) -> dict[Path, str]:
+        asked.append((root, workers, every, more))
+        return {}
+
+    monkeypatch.setattr(command, "run_local", backend)
+    monkeypatch.setattr(command, "run_ray", backend)
+    monkeypatch.setattr(command, "check_installed", lambda: None)
+    words = ["sweep", written(tmp_path, solve_table()), "--out", str(tmp_path)]
+    for more in ([], ["--backend", "ray"], ["--backend", "ray", "--address", "h:1"]):
+        assert main([*words, *more]) == 0
+    assert main([*words, "--backend", "ray", "--workers", "3", "--checkpoint-seconds", "5"]) == 0
+    assert asked == [
+        (tmp_path, None, None, {}),
+        (tmp_path, None, None, {"address": None}),
+        (tmp_path, None, None, {"address": "h:1"}),
+        (tmp_path, 3, 5.0, {"address": None}),
+    ]
+    said = [line for line in capsys.readouterr().err.splitlines() if "at once" in line]
+    assert [line.partition("; ")[2] for line in said] == [
+        f"{cores()} at once",
+        *["as many at once as Ray has room for"] * 2,
+        "3 at once",
+    ]
 
 
 def test_bad_grids_and_empty_folders_are_one_line(

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from experiments.sweep_runs import jobs_of, results_of, solve_table, train_table
 
-from contrastive_ucb.experiments import local
+from contrastive_ucb.experiments import local, pool, process
 from contrastive_ucb.experiments.job import Job, run_job
 from contrastive_ucb.experiments.local import run_local
 from contrastive_ucb.experiments.progress import is_busy
@@ -56,8 +56,8 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     jobs = jobs_of(solve_table(seeds=6))
     folders = {str(job.seed): str(job.folder(tmp_path)) for job in jobs}
     (tmp_path / "folders.json").write_text(json.dumps(folders))
-    monkeypatch.setattr(local, "WORKER", [sys.executable, "-c", STUB])
-    monkeypatch.setattr(local, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(process, "WORKER", [sys.executable, "-c", STUB])
+    monkeypatch.setattr(pool, "BUSY_SECONDS", 0.05)
     script(tmp_path)
     return jobs
 
@@ -193,14 +193,14 @@ def test_workers_have_one_thread(
     stub: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    real = local.subprocess.Popen
+    real = process.subprocess.Popen
 
     def noting(*arguments: Any, **options: Any) -> Any:
         seen.append(options["env"])
         return real(*arguments, **options)
 
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
-    monkeypatch.setattr(local.subprocess, "Popen", noting)
+    monkeypatch.setattr(process.subprocess, "Popen", noting)
     run_local(stub[:1], tmp_path, 1)
     assert {seen[0][f"{name}_NUM_THREADS"] for name in ("MKL", "OMP", "OPENBLAS")} == {"1"}
     assert not is_busy(stub[0].folder(tmp_path))

@@ -1,16 +1,19 @@
 """RunFolder: one run, one process, one summary."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 
 import pytest
 
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments import store
+from contrastive_ucb.experiments.progress import is_busy
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import RunBusyError, RunFolder
 
@@ -137,6 +140,18 @@ def test_a_second_opening_is_refused_until_the_first_is_closed(tmp_path):
             pass  # another seed is another folder
     with RunFolder(SPEC, tmp_path):
         pass
+
+
+def test_somebody_who_only_looks_is_in_nobodys_way(tmp_path):
+    """`cucb status` has the lock for a moment; a run that begins just then is not told "busy"."""
+    with RunFolder(SPEC, tmp_path) as run:
+        pass
+    with (run.path / ".lock").open() as look:
+        fcntl.flock(look, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        threading.Timer(0.1, fcntl.flock, (look, fcntl.LOCK_UN)).start()
+        with run:
+            assert is_busy(run.path)
+        assert not is_busy(run.path)
 
 
 def test_a_killed_process_leaves_the_folder_free(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -13,10 +14,13 @@ from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.commands.run_table import LiveTable, counted, summary_of, table_of
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.catalog import ABOUT, CATALOG, experiment
+from contrastive_ucb.experiments.cluster import run_ray
 from contrastive_ucb.experiments.grid import Grid, read_grid
 from contrastive_ucb.experiments.job import Job
-from contrastive_ucb.experiments.local import Errors, cores, run_local
+from contrastive_ucb.experiments.local import cores, run_local
+from contrastive_ucb.experiments.pool import Errors
 from contrastive_ucb.experiments.progress import RunState, Watched, states_of, watched_jobs
+from contrastive_ucb.experiments.ray_session import check_address, check_installed
 from contrastive_ucb.experiments.settings import hint
 
 HELP = f"""usage: cucb sweep EXPERIMENT [options]
@@ -31,6 +35,7 @@ experiments:
 `cucb sweep EXPERIMENT --help` lists the options, for example
   cucb sweep theory --dry-run
   cucb sweep grid.toml --workers 2 --out runs/grid
+  cucb sweep grid.toml --backend ray --address auto --out /shared/runs/grid
 """
 
 
@@ -39,11 +44,16 @@ class Sweep:
     """Do all runs of an experiment; the summary has the state and the score of each."""
 
     backend: str = "local"
-    """Where the runs are done: local is processes on this machine, with one thread each."""
+    """Where the runs are done: local is processes on this machine, with one thread each; ray is
+    the same on the nodes of a Ray cluster."""
+    address: str | None = None
+    """Ray: HOST:PORT of a running cluster that this machine is a node of, or auto, which finds it;
+    by default Ray is started on this machine, for this sweep."""
     workers: int | None = None
-    """How many runs at once; by default as many as there are cores."""
+    """How many runs at once; by default as many as there are cores, or as Ray has room for."""
     out: Path = Path("runs")
-    """Where run folders go; those that `cucb solve` and `cucb train` left there count too."""
+    """Where run folders go; those that `cucb solve` and `cucb train` left there count too. All
+    nodes of a Ray cluster must see the folder, under the same absolute path."""
     dry_run: bool = False
     """Only list the runs and the states they are in."""
     checkpoint_seconds: float | None = None
@@ -54,6 +64,10 @@ class Sweep:
     def __post_init__(self) -> None:
         if self.workers is not None:
             check_size("workers", self.workers)
+        if self.address is not None:
+            if self.backend != "ray":
+                raise ValueError(f"address is for --backend ray, got --backend {self.backend}")
+            check_address(self.address)
         if self.checkpoint_seconds is not None and not self.checkpoint_seconds >= 0:
             raise ValueError(
                 f"checkpoint_seconds must be at least 0, got {self.checkpoint_seconds}"
@@ -67,7 +81,7 @@ class Backend(Protocol):
         self,
         jobs: Sequence[Job],
         root: Path,
-        workers: int,
+        workers: int | None,
         tick: Callable[[], None],
         checkpoint_seconds: float | None,
     ) -> Errors: ...
@@ -81,7 +95,7 @@ def run(arguments: Sequence[str]) -> None:
         raise ValueError(f"name an experiment before {arguments[0]}: {', '.join(CATALOG)}")
     name, *rest = arguments
     options = parse(Sweep, rest, f"cucb sweep {name}", Sweep())
-    backend, grid = backend_of(options.backend), find_grid(name)
+    backend, grid = backend_of(options), find_grid(name)
     runs = watched_jobs(grid.jobs, options.out)
     if options.dry_run:
         _print(grid, states_of(runs), options)
@@ -96,14 +110,19 @@ def run(arguments: Sequence[str]) -> None:
         )
 
 
-def backend_of(name: str) -> Backend:
+def backend_of(options: Sweep) -> Backend:
     """The backend by its name."""
-    backends: dict[str, Backend] = {"local": run_local}
-    if name == "ray":
-        raise UserError("the backend 'ray' is not there yet; use --backend local")
-    if name not in backends:
-        raise UserError(f"no backend is called {name!r}; {hint(name, backends)}")
-    return backends[name]
+    backends: dict[str, Backend] = {
+        "local": run_local,
+        "ray": partial(run_ray, address=options.address),
+    }
+    if options.backend not in backends:
+        raise UserError(
+            f"no backend is called {options.backend!r}; {hint(options.backend, backends)}"
+        )
+    if options.backend == "ray":
+        check_installed()
+    return backends[options.backend]
 
 
 def find_grid(name: str) -> Grid:
@@ -116,12 +135,11 @@ def find_grid(name: str) -> Grid:
 def _sweep(grid: Grid, runs: Sequence[Watched], backend: Backend, options: Sweep) -> list[RunState]:
     """Do the jobs while a table shows how they do; the states they are in at the end."""
     grid.remember(options.out)
-    workers = options.workers or cores()
     with LiveTable(lambda: states_of(runs)) as table:
-        print(f"{counted(states_of(runs))}; {workers} at once", file=sys.stderr)
+        print(f"{counted(states_of(runs))}; {_at_once(options)}", file=sys.stderr)
         try:
             errors = backend(
-                grid.jobs, options.out, workers, table.tick, options.checkpoint_seconds
+                grid.jobs, options.out, options.workers, table.tick, options.checkpoint_seconds
             )
         except KeyboardInterrupt:
             print("the runs that were under way are saved", file=sys.stderr)
@@ -130,6 +148,12 @@ def _sweep(grid: Grid, runs: Sequence[Watched], backend: Backend, options: Sweep
         _with_error(state, errors.get(run.path))
         for run, state in zip(runs, states_of(runs), strict=True)
     ]
+
+
+def _at_once(options: Sweep) -> str:
+    if options.workers is None and options.backend == "ray":
+        return "as many at once as Ray has room for"
+    return f"{options.workers or cores()} at once"
 
 
 def _with_error(state: RunState, error: str | None) -> RunState:

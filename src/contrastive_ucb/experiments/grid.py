@@ -7,6 +7,7 @@
     seeds = 5                   # 0 to 4, or a list
     steps = 4000                # with "solve": rounds
     settings = {n_step = 1}     # of every run
+    resources = {cpus = 1}      # that a run takes up on a cluster
     [variants.algorithm-1]      # more agents: an algorithm with settings of its own, and its name
     algo = "spr-ucb"
     settings = {"bonus.preset" = "algorithm-1"}
@@ -28,12 +29,13 @@ from typing import Any
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.job import EVAL_EPISODES, Job
+from contrastive_ucb.experiments.resources import resources_of
 from contrastive_ucb.experiments.settings import hint, problem_of, training_of
 from contrastive_ucb.experiments.spec import NAME
 from contrastive_ucb.training.files import write_atomically
 
 Table = Mapping[str, Any]
-SHARED = ("kind", "env", "algo", "seeds", "settings", "variants")
+SHARED = ("kind", "env", "algo", "seeds", "settings", "variants", "resources")
 KEYS = {"solve": (*SHARED, "rounds", "env_seed"), "train": (*SHARED, "steps", "eval_episodes")}
 SWEEPS = "sweeps"  # the folder below the root of the runs that remembers the grids
 
@@ -120,15 +122,17 @@ def _jobs(part: Table) -> Iterator[Job]:
             raise UserError(f"a grid of kind {kind!r} has no {key!r}; {hint(key, known)}")
     length = _whole("rounds" if kind == "solve" else "steps", part)
     agents, seeds = _agents(part), _seeds(part)
+    room = resources_of(part.get("resources", {}))
     for env in _names("env", part):
         for label, (algo, settings) in agents.items():
             if kind == "solve":
                 problem = problem_of(env, algo, settings, length, part.get("env_seed"))
-                yield from (Job(problem, seed, label) for seed in seeds)
+                yield from (Job(problem, seed, label, resources=room) for seed in seeds)
             else:
                 episodes = _whole("eval_episodes", {"eval_episodes": EVAL_EPISODES, **part})
                 training = training_of(env, algo, settings, length)
-                yield from (Job(training.with_seed(seed), seed, label, episodes) for seed in seeds)
+                for seed in seeds:
+                    yield Job(training.with_seed(seed), seed, label, episodes, room)
 
 
 def _agents(part: Table) -> dict[str, tuple[str, dict[str, Any]]]:

@@ -16,6 +16,7 @@ from typing import Any
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.problem import Problem
+from contrastive_ucb.experiments.resources import ONE_CORE, Resources, resources_of
 from contrastive_ucb.experiments.settings import WORDS
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.training import Training
@@ -31,6 +32,7 @@ class Job:
     seed: int
     label: str = ""  # what tables call the agent; no part of what the run is
     eval_episodes: int = EVAL_EPISODES  # of a training, at its end
+    resources: Resources = ONE_CORE  # on a cluster; no part of what the run is either
 
     def __post_init__(self) -> None:
         check_size("seed", self.seed, least=0)
@@ -61,7 +63,8 @@ class Job:
     def to_json(self) -> dict[str, Any]:
         """The job as JSON values, which `from_json` reads."""
         own = {"kind": self.kind, "seed": self.seed, "label": self.label}
-        return {**own, "eval_episodes": self.eval_episodes, "task": asdict(self.task)}
+        own |= {"eval_episodes": self.eval_episodes, "resources": asdict(self.resources)}
+        return {**own, "task": asdict(self.task)}
 
     @classmethod
     def from_json(cls, content: Any) -> Job:
@@ -69,7 +72,9 @@ class Job:
         try:
             kind = {"solve": Problem, "train": Training}[content["kind"]]
             task = kind(**_with_tuples(content["task"]))
-            return cls(task, content["seed"], content["label"], content["eval_episodes"])
+            resources = resources_of(content.get("resources", {}))  # older grids have none
+            own = (content["seed"], content["label"], content["eval_episodes"])
+            return cls(task, *own, resources)
         except UserError:
             raise
         except (KeyError, TypeError, ValueError) as error:

@@ -3,10 +3,12 @@
 spec.json         what the run is           metrics.jsonl   what was measured
 checkpoints/      where it can go on        tensorboard/    the same for TensorBoard
 DONE              the summary; there when the run is finished, and only then
+.lock             held by the process that works here
 """
 
 import fcntl
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,8 @@ from typing import IO, Any, Self
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.spec import RunSpec, plain_json
 from contrastive_ucb.training.files import write_atomically
+
+LOCK_SECONDS = 0.5  # to wait for a lock; those who only look hold it for much less
 
 
 class RunBusyError(UserError):
@@ -85,15 +89,15 @@ class RunFolder:
         if self._lock is not None:
             raise RuntimeError(f"{self.path} is open already")
         lock = (self.path / ".lock").open("a")
-        try:
-            # A lock of the kernel, not the mere presence of a file: it never outlives its owner.
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
-            raise RunBusyError(
-                f"run folder {self.path} is in use by another process;"
-                " wait until that run ends, or pass --out FOLDER to write elsewhere"
-            ) from None
+        until = time.monotonic() + LOCK_SECONDS
+        while not _locked(lock):
+            if time.monotonic() >= until:
+                lock.close()
+                raise RunBusyError(
+                    f"run folder {self.path} is in use by another process;"
+                    " wait until that run ends, or pass --out FOLDER to write elsewhere"
+                )
+            time.sleep(LOCK_SECONDS / 50)
         self._lock = lock
 
     def _claim(self) -> None:
@@ -118,6 +122,16 @@ class RunFolder:
                 f"cannot write to run folder {self.path} ({error.strerror});"
                 " pass --out FOLDER with a folder that can be written to"
             ) from error
+
+
+def _locked(lock: IO[str]) -> bool:
+    """Lock the file, unless somebody else has."""
+    try:
+        # A lock of the kernel, not the mere presence of a file: it never outlives its owner.
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _to_text(value: Any) -> str:

@@ -145,6 +145,7 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    # A process in the background may have been told to ignore it.
+    # A process in the background may have been told to ignore it, and one of Ray has it blocked.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     sys.exit(main(sys.argv[1:]))
