@@ -1,6 +1,9 @@
 """One thread a test process: two workers on two cores, and no spinning on small matrices."""
 
 import os
+import signal
 
 for library in ("OPENBLAS", "MKL", "OMP"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+# Shells have what they start in the background ignore it, and some tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
