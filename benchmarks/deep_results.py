@@ -49,16 +49,18 @@ def _paced(words: str) -> str:
 MINATAR = {
     f"minatar-{game.lower()}-{agent}": (
         f"train MinAtar/{game}-v1 {_paced(words)} --steps {MINATAR_STEPS}",
-        5 if agent in AGENTS else 3,
+        5,
     )
     for game in GAMES
-    for agent, words in {**AGENTS, **PEERS}.items()
-} | {
-    f"minatar-{game.lower()}-simple": (
-        f"train MinAtar/{game}-v1 --algo simple --steps {MINATAR_STEPS}",
+    for agent, words in AGENTS.items()
+}
+COMPARISON = {
+    f"minatar-{game.lower()}-{agent}": (
+        f"train MinAtar/{game}-v1 {_paced(words)} --steps {MINATAR_STEPS}",
         3,
     )
     for game in GAMES
+    for agent, words in PEERS.items()
 }
 LONG = {  # one seed each
     f"minatar-{game.lower()}-long": (
@@ -67,7 +69,7 @@ LONG = {  # one seed each
     )
     for game in ("Breakout", "Freeway")
 }
-EXPERIMENTS = {**SEAS, **MINATAR, **LONG}  # name: command, number of seeds
+EXPERIMENTS = {**SEAS, **MINATAR, **COMPARISON, **LONG}  # name: command, number of seeds
 RETURN, POINTS = (
     "charts/episodic_return",
     20,
