@@ -4,7 +4,7 @@ import re
 from html.parser import HTMLParser
 
 from contrastive_ucb.report.html import Illustration, Section, page
-from contrastive_ucb.report.tables import Table
+from contrastive_ucb.report.tables import NOTHING, Table
 
 EVIL = "<script>alert('x & \"y\"')</script>"
 VOID = {"meta", "link", "br", "img", "input"}
@@ -76,3 +76,26 @@ def test_a_wide_table_scrolls_in_its_own_box():
     text = page("Title", [Section("Heading", table=table)], "footer")
     assert '<div class="scroll" tabindex="0">\n<table>' in text
     assert '<th scope="row">a</th><td>1</td>' in text
+
+
+def test_words_stand_on_the_left_numbers_on_the_right_and_long_texts_are_broken():
+    row = ("a", "spr-ucb", "1,234.5", "0 to 4", "50.0%", "2.4e-06", "4dc20699", NOTHING, "x" * 41)
+    text = page("Title", [Section("Heading", table=Table(tuple("abcdefghi"), (row, row)))], "f")
+    head = re.findall(r'<th scope="col"( class="\w+")?>', text)
+    assert head == ["", ' class="words"', "", "", "", "", ' class="words"', "", ' class="long"']
+    assert '<td class="words">spr-ucb</td><td>1,234.5</td>' in text
+    assert '<th scope="row">a</th>' in text
+
+
+def test_one_odd_cell_does_not_turn_a_column_of_numbers_round():
+    rows = (("a", "0.1 to 0.2"), ("b", "2 of 5 (missing: 3)"), ("c", "one run"))
+    text = page("Title", [Section("Heading", table=Table(("a", "b"), rows))], "f")
+    assert "<td>one run</td>" in text
+    rows = (("a", "-1 or steeper, by the lemma"), ("b", "1 of the bound, or less"))
+    text = page("Title", [Section("Heading", table=Table(("a", "b"), rows))], "f")
+    assert '<td class="words">1 of the bound' in text
+
+
+def test_a_table_without_rows_has_its_header():
+    text = page("Title", [Section("Heading", table=Table(("a", "b"), ()))], "f")
+    assert '<th scope="col">a</th><th scope="col">b</th>' in text

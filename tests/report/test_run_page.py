@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,9 @@ from report.test_html import Outline
 
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.report.interval import mean_interval
-from contrastive_ucb.report.missing import missing_runs, read_entries
+from contrastive_ucb.report.missing import Missing, Planned, missing_runs, read_entries
 from contrastive_ucb.report.palette import palette
-from contrastive_ucb.report.panels import BINS, binned_series, curves_of, panels, short
+from contrastive_ucb.report.panels import BINS, POINTS, binned_series, curves_of, panels, short
 from contrastive_ucb.report.read import read_groups
 from contrastive_ucb.report.run_page import score_table, write_run_page
 from contrastive_ucb.report.scores import KINDS
@@ -191,3 +192,73 @@ def test_numbers_of_axes_are_short() -> None:
         "2.5M",
         "-3k",
     ]
+
+
+def test_one_measurement_is_a_dot(tmp_path: Path) -> None:
+    """A bonus that was measured once was an empty panel."""
+    write_deep_run(tmp_path, "spr-ucb", "DeepSea-8", 0, returns=[(100, 1.0)])
+    curves = curves_of(read_entries(tmp_path), "bonus/mean")
+    figure = panels(curves, palette(["spr-ucb"]), xlabel="steps", ylabel="mean bonus")
+    (line,) = figure.axes[0].lines
+    assert line.get_xdata().tolist() == [100]
+    assert line.get_marker() == "o"
+
+
+def test_long_names_of_tasks_are_broken_or_cut(mixed: Path) -> None:
+    """The name of a task on the right once left the drawing."""
+    (entry,) = [e for e in read_entries(mixed) if (e.task, e.agent) == ("lock", "uniform")]
+    ((steps, values),) = [one["uniform"] for one in curves_of([entry], "gap").values()]
+    names = ["lock", "DeepSea-8 (steps=100000)", "lowrank (n_states=10, horizon=4, rank=3)"]
+    curves = {name: {"uniform": (steps, values)} for name in names}
+    figure = panels(curves, palette(["uniform"]), xlabel="rounds", ylabel="gap")
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles[:2] == ["lock", "DeepSea-8\n(steps=100000)"]
+    assert titles[2].startswith("lowrank\n")
+    assert titles[2].endswith("…")
+    figure.draw_without_rendering()
+    inches = figure.get_size_inches() * figure.dpi
+    boxes = [axes.get_tightbbox() for axes in figure.axes]
+    assert all(box.x1 <= inches[0] and box.y1 <= inches[1] for box in boxes)
+    assert not boxes[0].overlaps(boxes[2])
+
+
+def test_plans_beside_those_of_sweeps_have_their_own_command(tmp_path: Path) -> None:
+    write_run(tmp_path, "uniform", "lock", 0, suite="odd")
+    write_run(tmp_path, "uniform", "lock", 7, suite="odd", finished=False)  # nobody planned it
+    entries = read_entries(tmp_path)
+    (only,) = entries
+    spec = only.group.runs[0].spec
+    other = replace(spec, agent="no-bonus")
+    plans = {
+        only.group.folder: Planned("uniform", spec, {0, 4}, None, "cucb odd --again"),
+        other.folder(tmp_path).parent: Planned("no-bonus", other, {1}, None),
+    }
+    (gap,) = missing_runs(entries, tmp_path)
+    assert gap == Missing("uniform", "lock", (7,), (f"cucb odd --out {tmp_path}",))
+    first, second = missing_runs(entries, tmp_path, plans)
+    assert first == Missing("no-bonus", "lock", (1,), (f"cucb odd --out {tmp_path}",))
+    assert second == Missing("uniform", "lock", (4, 7), ("cucb odd --again",))
+
+
+def test_the_name_of_the_axis_stands_beside_the_panels(mixed: Path) -> None:
+    """Beside many agents it once stood on their names."""
+    entries = [e for e in read_entries(mixed) if e.kind is KINDS["mdp"]]
+    ((steps, values), *_) = curves_of(entries, "gap")["lock"].values()
+    agents = [f"agent {n}" for n in range(11)]
+    curves = {task: dict.fromkeys(agents, (steps, values)) for task in ("lock", "lowrank")}
+    figure = panels(curves, palette(agents), xlabel="rounds", ylabel="a name of some length")
+    (label,) = [text for text in figure.texts if text.get_text() == "a name of some length"]
+    (legend,) = figure.legends
+    figure.draw_without_rendering()
+    assert not label.get_window_extent().overlaps(legend.get_window_extent())
+
+
+@pytest.mark.parametrize("n_points", [1, POINTS - 1, POINTS, POINTS + 1, 7 * POINTS + 3])
+def test_long_curves_are_thinned_but_keep_their_ends(n_points: int, tmp_path: Path) -> None:
+    returns = [(3 * at + 1, 0.0) for at in range(n_points)]
+    write_deep_run(tmp_path, "spr-ucb", "Pong", 0, returns=returns)
+    steps, values = curves_of(read_entries(tmp_path), "bonus/mean")["Pong"]["spr-ucb"]
+    assert len(steps) == min(n_points, POINTS)
+    assert (steps[0], steps[-1]) == (1, returns[-1][0])
+    assert (np.diff(steps) > 0).all()
+    np.testing.assert_allclose(values[0], 10 / steps)  # each point is one that was measured

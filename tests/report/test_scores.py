@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from report.runs import write_game_run, write_run
 from report.score_runs import raw_score, write_atari, write_deep_run
 
@@ -21,7 +23,13 @@ from contrastive_ucb.report.missing import (
     seeds_text,
 )
 from contrastive_ucb.report.read import read_groups
-from contrastive_ucb.report.scores import KINDS, comparable, on_shared_tasks, scores_by_agent
+from contrastive_ucb.report.scores import (
+    KINDS,
+    comparable,
+    natural,
+    on_shared_tasks,
+    scores_by_agent,
+)
 from contrastive_ucb.stats.aggregate import Scores
 
 
@@ -205,3 +213,23 @@ def test_an_optimal_value_of_zero_has_no_parts(tmp_path: Path) -> None:
     write_run(tmp_path, "uniform", "lock", 0, optimal_value=0.0)
     with pytest.raises(UserError, match="must be positive"):
         scores_in(tmp_path, "mdp")
+
+
+def test_tasks_are_listed_by_the_size_of_their_numbers(tmp_path: Path) -> None:
+    for size in (10, 8, 100):
+        write_deep_run(tmp_path, "spr", f"DeepSea-{size}", 0)
+    entries = read_entries(tmp_path)
+    names = ["DeepSea-8", "DeepSea-10", "DeepSea-100"]
+    assert [entry.task for entry in entries] == names
+    assert scores_by_agent(entries, KINDS["deep"])[0].tasks == tuple(names)
+
+
+@given(st.lists(st.text(st.characters(blacklist_categories=["Nd"]))))
+def test_names_without_numbers_keep_their_usual_order(names: list[str]) -> None:
+    assert sorted(names, key=natural) == sorted(names)
+
+
+@given(st.text("ab-"), st.integers(0, 2000), st.integers(0, 2000), st.text("ab-"))
+def test_numbers_within_names_count(before: str, one: int, other: int, after: str) -> None:
+    first, second = (natural(f"{before}{number}{after}") for number in (one, other))
+    assert (first < second) == (one < other)

@@ -14,8 +14,9 @@ HELP = """usage: cucb report FOLDER [--out FILE.html]
 
 One self-contained page about the runs in a folder (what was given to --out of 'cucb train',
 'cucb solve' or 'cucb sweep'): learning curves, scores with intervals, aggregates over tasks, the
-probability of improvement, bonuses, what is missing and the commands that would fill it. The raw
-scores go to a .csv beside the page. For example
+probability of improvement, bonuses, what is missing and the commands that would fill it; and the
+facts of the theory, where 'cucb verify --out FOLDER' left some. The raw scores go to a .csv beside
+the page. For example
   cucb report runs/g --out report.html
 """
 
@@ -40,10 +41,11 @@ def run(arguments: Sequence[str]) -> None:
     options = parse(Report, rest, f"cucb report {folder}", Report())
     check_file(options.out, (".html",))
 
+    from contrastive_ucb.commands.demo_plan import demo_plans
     from contrastive_ucb.report.run_page import write_run_page
 
     command = shlex.join(["cucb", "report", *arguments])
-    counts = write_run_page(Path(folder), options.out, command)
+    counts = write_run_page(Path(folder), options.out, command, demo_plans)
     scores = options.out.with_suffix(".csv")
     summary = {"page": str(options.out.resolve()), "scores": str(scores.resolve()), **counts}
     text = f"{counts['finished']} finished runs, {counts['missing']} missing"

@@ -8,6 +8,7 @@ read on a phone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from textwrap import fill
 from typing import Any
 
@@ -17,12 +18,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from contrastive_ucb.report.aggregates import STATISTICS, Comparison, Row
+from contrastive_ucb.report.contrast import readable
 from contrastive_ucb.report.palette import palette
 from contrastive_ucb.report.style import (
     GREY,
     INK,
     freeze_layout,
     house_style,
+    legend_columns,
     new_figure,
 )
 from contrastive_ucb.stats.aggregate import Scores, performance_profile
@@ -30,6 +33,7 @@ from contrastive_ucb.stats.bootstrap import interval
 
 LINE = 0.23  # inches a method
 LONG = 22  # letters of a name on one line
+WIDE = 36  # letters below a drawing
 THRESHOLDS = 61
 PROFILE_RESAMPLES = 1000
 GAP = 1.3  # lines between what was published and what was run here
@@ -74,7 +78,7 @@ def aggregates_figure(
             axes.set_title(f"{title[0].upper()}{title[1:]}{less}")
             axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
             axes.margins(x=0.08)
-        panels[-1].set_xlabel(score)
+        panels[-1].set_xlabel(fill(score, WIDE))
         freeze_layout(figure)
     return figure
 
@@ -84,7 +88,8 @@ def profile_figure(scores: Sequence[Scores], score: str = "human-normalised scor
     levels = _levels(scores)
     styles = palette([one.name for one in scores])
     with house_style():
-        figure = new_figure(3.0)
+        columns = legend_columns([one.name for one in scores])
+        figure = new_figure(2.9 + 0.18 * ceil(len(scores) / columns))
         axes = figure.add_subplot()
         for one in scores:
             share = interval(lambda runs: performance_profile(runs, levels), one, PROFILE_RESAMPLES)
@@ -93,10 +98,11 @@ def profile_figure(scores: Sequence[Scores], score: str = "human-normalised scor
                 band: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
                 axes.fill_between(levels, share.low, share.high, color=style["color"], **band)
             axes.plot(levels, share.estimate, label=one.name, **style)
-        axes.set(xlim=(levels[0], levels[-1]), ylim=(0, 1.03), xlabel=score)
+        axes.set(xlim=(levels[0], levels[-1]), ylim=(0, 1.03), xlabel=fill(score, WIDE))
         axes.set_ylabel("part of the runs above it")
         axes.set_title("Performance profiles")
-        axes.legend(loc="upper right", fontsize=8.5, framealpha=0.8, edgecolor="none")
+        look: dict[str, Any] = {"ncols": columns, "fontsize": 8.5, "frameon": False}
+        figure.legend(loc="outside upper left", **look)  # above: nothing is hidden behind it
         freeze_layout(figure)
     return figure
 
@@ -189,7 +195,7 @@ def _interval_bar(
 def _name_lines(axes: Axes, rows: Sequence[Row], spots: Sequence[float]) -> None:
     axes.set_yticks(spots, [_wrapped(row) for row in rows])
     for row, tick in zip(rows, axes.get_yticklabels(), strict=True):
-        tick.set_color(row.shade if row.here or row.first else INK)
+        tick.set_color(readable(row.shade) if row.here or row.first else INK)
         tick.set_fontweight("bold" if row.first else "normal")
     axes.set_ylim(spots[-1] + 0.6, -0.6)
     axes.tick_params(axis="y", length=0)

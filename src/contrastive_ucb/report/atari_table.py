@@ -166,7 +166,7 @@ def to_html(columns: Sequence[Column]) -> str:
     body = "".join(_html_row(name, row, columns) for name, row in games)
     foot = _html_row(*average, columns)
     return (
-        '<figure class="wide">\n<div class="scroll" tabindex="0">\n<table class="sortable">\n'
+        '<figure class="wide">\n<div class="scroll" tabindex="0">\n<table class="games">\n'
         f"<thead>\n{_html_head(columns)}</thead>\n<tbody>\n{body}</tbody>\n"
         f"<tfoot>\n{foot}</tfoot>\n</table>\n</div>\n"
         f"<figcaption>{escape(CAPTION)} Press a name to sort by it.</figcaption>\n</figure>\n"
@@ -213,11 +213,11 @@ def _html_head(columns: Sequence[Column]) -> str:
     groups += "published</th>"
     if n_here:
         groups += f'<th class="group here edge" scope="colgroup" colspan="{n_here}">run here</th>'
-    names = '<th scope="col"><button type="button" data-column="0">game</button></th>'
-    for at, column in enumerate(columns, 1):
+    names = '<th scope="col">game</th>'
+    for at, column in enumerate(columns):
         names += (
-            f'<th scope="col"{_class(columns, at - 1)}><button type="button" data-column="{at}">'
-            f"{escape(column.name)}</button><br><small>{escape(runs_text(column.runs))}</small></th>"
+            f'<th scope="col"{_class(columns, at)}>{escape(column.name)}<br>'
+            f"<small>{escape(runs_text(column.runs))}</small></th>"
         )
     return f"<tr>{groups}</tr>\n<tr>{names}</tr>\n"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from scipy.special import stdtr
-
 from contrastive_ucb.report.html import Section
 from contrastive_ucb.report.tables import Table
 from contrastive_ucb.stats.aggregate import mean, median
@@ -151,6 +149,8 @@ def _welch(game: str, left: Method, right: Method, at: int) -> Welch:
     a, b = _deviation(left, at) ** 2 / n, _deviation(right, at) ** 2 / m
     t = (ours - base) / sqrt(a + b)
     freedom = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / (m - 1))
+    from scipy.special import stdtr  # takes long to import, and most pages have no test
+
     return Welch(game, ours, base, t, freedom, float(2 * stdtr(freedom, -abs(t))))
 
 

@@ -13,6 +13,7 @@ from matplotlib.ticker import PercentFormatter
 
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.errors import UserError
+from contrastive_ucb.report.contrast import readable
 from contrastive_ucb.report.interval import mean_interval
 from contrastive_ucb.report.read import Group, agent_order
 from contrastive_ucb.report.style import (
@@ -246,7 +247,8 @@ def _draw_solved(axes: Axes, groups: list[Group], title: str) -> None:
         }
         axes.plot(seeds, np.full(total, row), markerfacecolor="none", label="_", **dots)
         axes.plot(seeds[:solved], np.full(solved, row), label=group.agent, **dots)
-        text: dict[str, Any] = {"color": shade, "fontsize": 9, "verticalalignment": "center"}
+        text: dict[str, Any] = {"fontsize": 9, "verticalalignment": "center"}
+        text["color"] = readable(shade)
         if group.agent in FIRST_AGENTS:
             text["fontweight"] = "bold"
         axes.text(0.8 + total, row, f"{solved} of {total}", **text)

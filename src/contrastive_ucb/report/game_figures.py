@@ -13,7 +13,6 @@ from contrastive_ucb.report.pair import Pair
 from contrastive_ucb.report.read import Group
 from contrastive_ucb.report.style import (
     GREY,
-    INK,
     freeze_layout,
     house_style,
     line_style,
@@ -21,8 +20,8 @@ from contrastive_ucb.report.style import (
 )
 
 TRUTH = {"color": "#0072B2", "linewidth": 1.4, "dashes": (4, 1.5)}
-SHADES = LinearSegmentedColormap.from_list("probability", ["#F4F4F2", "#0072B2"])
-DARK = 0.8  # on cells above this probability, white is easier to read
+# No darker, so that ink can be read on all of them, also where a dark page turns them round.
+SHADES = LinearSegmentedColormap.from_list("probability", ["#F4F4F2", "#8CC4E8"])
 STRIP = 0.25  # cells between the joint play and what each player does on their own
 
 
@@ -108,7 +107,6 @@ def _draw_cells(axes: Axes, probs: Array, left: float, top: float, fontsize: flo
                 left + b + 0.5,
                 top + a + 0.5,
                 f"{probs[a, b]:.2f}",
-                color="white" if probs[a, b] > DARK else INK,
                 fontsize=fontsize,
                 horizontalalignment="center",
                 verticalalignment="center",

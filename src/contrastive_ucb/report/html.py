@@ -2,49 +2,66 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from contrastive_ucb.report.tables import Table
+from contrastive_ucb.report.tables import NOTHING, Table
 
 # The policy is a second lock on the door: a browser would refuse to load anything from elsewhere.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 CSS = """
 :root { color-scheme: light dark; --ink: #1d1d1f; --soft: #5c5c63; --paper: #fdfdfc;
-  --card: #ffffff; --line: #dcdcdf; --accent: #b34d00; }
+  --card: #ffffff; --line: #dcdcdf; --accent: #b34d00; --ground: #ffffff;
+  --shade: rgb(0 0 0 / 18%); }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e8e8ea; --soft: #a5a5ad; --paper: #17181b; --card: #202226;
-    --line: #3a3c42; --accent: #ff9a57; } }
+    --line: #3a3c42; --accent: #ff9a57; --ground: #1a1a1a; --shade: rgb(0 0 0 / 60%); }
+  /* Black turns white and colours stay themselves; the white of a drawing becomes its ground. */
+  .drawing svg { filter: invert(.9) hue-rotate(180deg); } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 1rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 main, footer { max-width: 66rem; margin: 0 auto; padding: 0 1rem; overflow-wrap: break-word; }
-h1, h2, p, ul, pre, figure, figcaption, footer > * { max-width: 46rem; margin-inline: auto; }
+h1, h2, p, ul, figure, figcaption, footer > * { max-width: 46rem; margin-inline: auto; }
 figure.wide { max-width: none; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin-block: 2rem 1rem; }
 h2 { font-size: 1.25rem; line-height: 1.3; margin-block: 2.5rem .75rem; color: var(--accent); }
 p, ul { margin-block: .75rem; }
 ul { padding-left: 1.25rem; }
 figure { margin-block: 1.5rem; }
-.drawing { background: #ffffff; border: 1px solid var(--line); border-radius: .5rem;
+.drawing { background: var(--ground); border: 1px solid var(--line); border-radius: .5rem;
   padding: .5rem; }
 .drawing svg { display: block; width: 100%; max-width: 35rem; height: auto; margin: 0 auto; }
 figcaption { color: var(--soft); font-size: .9rem; line-height: 1.45; margin-top: .5rem; }
-.scroll { overflow-x: auto; width: fit-content; max-width: 100%; margin: 0 auto;
-  border: 1px solid var(--line); border-radius: .5rem; background: var(--card); }
+.scroll, pre { overflow-x: auto; width: fit-content; max-width: 100%; margin: 0 auto;
+  border: 1px solid var(--line); border-radius: .5rem;
+  /* A shadow where there is more to see, under a cover that scrolls with the content. */
+  background: linear-gradient(to right, var(--card), transparent) left / 2rem 100% local,
+    linear-gradient(to left, var(--card), transparent) right / 2rem 100% local,
+    linear-gradient(to right, var(--shade), transparent) left / .6rem 100% scroll,
+    linear-gradient(to left, var(--shade), transparent) right / .6rem 100% scroll, var(--card);
+  background-repeat: no-repeat; }
 table { border-collapse: collapse; font-size: .85rem; line-height: 1.35;
   font-variant-numeric: tabular-nums; }
 th, td { padding: .5rem .75rem; text-align: right; border-bottom: 1px solid var(--line); }
 td, th[scope="row"] { white-space: nowrap; }
-tr > :first-child { text-align: left; }
+tr > :first-child, .words, .long { text-align: left; }
+td.long, th[scope="row"].long { white-space: normal; min-width: 12rem;
+  max-width: 20rem; }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
 tbody tr:last-child > * { border-bottom: 0; }
-pre { overflow-x: auto; background: var(--card); border: 1px solid var(--line);
-  border-radius: .5rem; padding: .75rem 1rem; font-size: .85rem; line-height: 1.5; }
+pre { min-width: min(46rem, 100%); padding: .75rem 1rem; margin-block: 1rem;
+  font-size: .85rem; line-height: 1.5; }
 footer { color: var(--soft); font-size: .85rem; border-top: 1px solid var(--line);
   margin-top: 3rem; padding-top: 1rem; padding-bottom: 2rem; }
+/* Columns as wide as they like to be: squeezed ones would have names of five lines. */
+@media (max-width: 40rem) { table { width: max-content; } thead th { max-width: 8rem; } }
 """
+LONG = 30  # letters; cells with more are broken into lines
+NUMBER = re.compile(r"[-+]?\d[\d,.]*(e[-+]?\d+)?(%| |$)")
 
 
 @dataclass(frozen=True)
@@ -106,15 +123,36 @@ def _figure(figure: Illustration) -> str:
 
 def _table(table: Table, caption: str) -> str:
     """A table in a box of its own, which a narrow screen scrolls sideways."""
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.header)
-    rows = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
-        + "</tr>\n"
-        for first, *rest in table.rows
-    )
+    looks = [_look(cells) for cells in zip(table.header, *table.rows, strict=True)]
+    looks[0] = "long" if looks[0] == "long" else ""  # names of rows stand on the left anyway
+    head = _row(table.header, looks, ['th scope="col"'] * len(looks))
+    tags = ['th scope="row"', *["td"] * (len(looks) - 1)]
+    rows = "".join(f"{_row(row, looks, tags)}\n" for row in table.rows)
     return (
         '<figure class="wide">\n<div class="scroll" tabindex="0">\n<table>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
+        f"<thead>{head}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
         f"<figcaption>{escape(caption)}</figcaption>\n</figure>\n"
     )
+
+
+def _row(cells: Sequence[str], looks: Sequence[str], tags: Sequence[str]) -> str:
+    parts = []
+    for cell, look, tag in zip(cells, looks, tags, strict=True):
+        kind = f' class="{look}"' if look else ""
+        parts.append(f"<{tag}{kind}>{escape(cell)}</{tag[:2]}>")
+    return f"<tr>{''.join(parts)}</tr>"
+
+
+def _look(column: Sequence[str]) -> str:
+    """How a column, its name first, is set: numbers to the right, words to the left."""
+    said = [cell for cell in column[1:] if cell not in ("", NOTHING)]
+    if any(len(cell) > LONG for cell in said):
+        return "long"
+    n_numbers = sum(_is_number(cell) for cell in said)
+    return "words" if 2 * n_numbers < len(said) else ""
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell begins with a number and has few words after it, such as "3 of 5"."""
+    n_letters, n_digits = (sum(map(kind, cell)) for kind in (str.isalpha, str.isdigit))
+    return NUMBER.match(cell) is not None and n_letters <= 4 * n_digits

@@ -1,7 +1,9 @@
 """What a plain page of sections has not: tables with bold numbers, links, and one small script.
 
-The script sorts tables. The page's policy names it by its hash, so that a browser runs this one and
-refuses every other; without scripts the table is as it was written.
+The script sorts tables: it makes a button of every column's name, which sorts numbers as numbers,
+the largest first, and words from A to Z; pressed again, it turns the order round. What is missing
+stays last. The page's policy names the script by its hash, so that a browser runs this one and
+refuses every other; without scripts a table is as it was written.
 """
 
 from __future__ import annotations
@@ -14,40 +16,51 @@ from html import escape
 from contrastive_ucb.report.html import POLICY
 
 SORT = """
-for (const table of document.querySelectorAll("table.sortable")) {
-  const body = table.tBodies[0];
-  for (const button of table.querySelectorAll("thead button")) {
+for (const table of document.querySelectorAll("table")) {
+  const body = table.tBodies[0], heads = table.tHead.rows[table.tHead.rows.length - 1].cells;
+  if (body.rows.length < 2) continue;
+  for (const [column, head] of [...heads].entries()) {
+    const text = row => {
+      const cell = row.cells[column], found = cell.dataset.value ?? cell.textContent.trim();
+      return found === "\\u2013" ? "" : found;
+    };
+    const number = word => parseFloat(word.replaceAll(",", ""));
+    const order = (a, b, sign) => {
+      const [x, y] = [text(a), text(b)], [v, w] = [number(x), number(y)];
+      if (!x || !y) return !x - !y;
+      if (isNaN(v) !== isNaN(w)) return isNaN(v) - isNaN(w);
+      return sign * (isNaN(v) ? x.localeCompare(y, "en", { numeric: true }) : v - w);
+    };
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
     button.addEventListener("click", () => {
-      const head = button.parentElement, column = Number(button.dataset.column);
-      const down = head.getAttribute("aria-sort") !== "descending";
-      const value = row => row.cells[column].dataset.value ?? "";
-      const order = (a, b) => {
-        const x = value(a), y = value(b);
-        if (x === "" || y === "") return (x === "") - (y === "");
-        const less = column === 0 ? x.localeCompare(y) : Number(x) - Number(y);
-        return down ? -less : less;
-      };
-      for (const other of table.querySelectorAll("[aria-sort]")) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      body.append(...[...body.rows].sort(order));
+      const rows = [...body.rows], before = head.getAttribute("aria-sort");
+      const rising = before ? before === "descending" : rows.every(row => isNaN(number(text(row))));
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+      body.append(...rows.sort((a, b) => order(a, b, rising ? 1 : -1)));
     });
+    head.append(button);
   }
 }
 """
 CSS = """
 main { max-width: 80rem; }
-table.sortable thead button { font: inherit; color: inherit; background: none; border: 0;
-  padding: .25rem; margin: -.25rem; cursor: pointer; }
-[aria-sort="descending"] button::after { content: " \\25BE"; }
-[aria-sort="ascending"] button::after { content: " \\25B4"; }
-table.sortable tr > :first-child { position: sticky; left: 0; background: var(--card); z-index: 1; }
+thead button { font: inherit; color: inherit; text-align: inherit; background: none; border: 0;
+  padding: .25rem; margin: -.25rem; cursor: pointer; position: relative; }
+thead button:hover, [aria-sort] button { color: var(--ink); }
+[aria-sort] button::after { position: absolute; right: -.45em; font-size: .75em; }
+[aria-sort="descending"] button::after { content: "\\25BC"; }
+[aria-sort="ascending"] button::after { content: "\\25B2"; }
+table.games tr > :first-child { position: sticky; left: 0; background: var(--card); z-index: 1; }
 td small, th small { color: var(--soft); font-weight: normal; }
 td.here, th.here { background: color-mix(in srgb, var(--accent) 9%, var(--card)); }
-table.sortable th, table.sortable td { padding-inline: .45rem; }
-table.sortable th.group { text-align: left; }
+table.games th, table.games td { padding-inline: .45rem; }
+table.games th.group { text-align: left; }
 .here.edge { border-left: 3px solid var(--accent); }
 tfoot td, tfoot th { border-top: 2px solid var(--line); }
-tbody tr:last-child > * { border-bottom: 1px solid var(--line); }
+table.games tbody tr:last-child > * { border-bottom: 1px solid var(--line); }
 a { color: var(--accent); }
 """
 

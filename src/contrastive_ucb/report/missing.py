@@ -1,12 +1,13 @@
 """Which runs a folder should have and has not, and the commands that would fill the gaps.
 
-A sweep writes down its grid, so its gaps are known. Other runs are held against their peers: a seed
-that one agent began on a task is missing where another has not finished it.
+A sweep writes down its grid, so its gaps are known; whoever makes a suite may know more. Other runs
+are held against their peers: a seed that one agent began on a task is missing where another has not
+finished it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from contrastive_ucb.experiments.grid import remembered
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.report.fill import commands, neighbours
 from contrastive_ucb.report.read import read_groups
-from contrastive_ucb.report.scores import Entry, label
+from contrastive_ucb.report.scores import Entry, label, natural
 from contrastive_ucb.report.tables import Table
 
 
@@ -31,18 +32,23 @@ class Missing:
 
 @dataclass
 class Planned:
-    """A group of runs of a sweep, begun or not."""
+    """A group of runs that there should be, begun or not."""
 
     label: str
     spec: RunSpec
     seeds: set[int]
-    eval_episodes: int
+    eval_episodes: int | None
+    command: str | None = None  # where the specification alone does not tell it
 
 
-def read_entries(root: Path) -> list[Entry]:
-    """All groups under `root`, under the names that sweeps gave them; an empty folder: an error."""
+Plans = Mapping[Path, Planned]  # by the folder of each group
+PlansOf = Callable[[Sequence[Entry], Path], Plans]
+
+
+def read_entries(root: Path, may_be_empty: bool = False) -> list[Entry]:
+    """All groups under `root`, under the names that sweeps gave them."""
     groups = read_groups(root)
-    if not groups:
+    if not groups and not may_be_empty:
         raise UserError(
             f"there are no runs under {root}; pass the folder given to --out of 'cucb train',"
             " 'cucb solve' or 'cucb sweep'"
@@ -62,9 +68,12 @@ def planned(root: Path) -> dict[Path, Planned]:
     return plans
 
 
-def missing_runs(entries: Sequence[Entry], root: Path) -> list[Missing]:
-    """The gaps of everything that was begun or planned under `root`, by task and agent."""
-    plans = planned(root)
+def missing_runs(entries: Sequence[Entry], root: Path, more: Plans | None = None) -> list[Missing]:
+    """The gaps of everything that was begun or planned under `root`, by task and agent.
+
+    more  plans that no sweep has written down
+    """
+    plans = {**(more or {}), **planned(root)}
     begun: dict[str, set[int]] = {}
     for entry in entries:
         begun.setdefault(entry.task, set()).update(run.seed for run in entry.group.runs)
@@ -72,14 +81,15 @@ def missing_runs(entries: Sequence[Entry], root: Path) -> list[Missing]:
     for entry in entries:
         plan = plans.pop(entry.group.folder, None)
         own = {run.seed for run in entry.group.runs}
-        wanted = begun[entry.task] if plan is None else plan.seeds | own
-        seeds = sorted(wanted - set(entry.group.seeds))
-        episodes = _episodes(entry) if plan is None else plan.eval_episodes
-        gaps.append(_gap(entry.agent, entry.task, entry.group.runs[0].spec, seeds, root, episodes))
+        spec = entry.group.runs[0].spec
+        fresh = Planned(entry.agent, spec, begun[entry.task], _episodes(entry))
+        wanted = replace(plan or fresh, label=entry.agent, spec=spec)
+        seeds = (wanted.seeds | own) - set(entry.group.seeds)
+        gaps.append(_gap(wanted, entry.task, sorted(seeds), root))
     for plan in plans.values():
-        seeds = sorted(plan.seeds)
-        gaps.append(_gap(plan.label, plan.spec.task, plan.spec, seeds, root, plan.eval_episodes))
-    return sorted((gap for gap in gaps if gap.seeds), key=lambda gap: (gap.task, gap.agent))
+        gaps.append(_gap(plan, plan.spec.task, sorted(plan.seeds), root))
+    found = (gap for gap in gaps if gap.seeds)
+    return sorted(found, key=lambda gap: (natural(gap.task), gap.agent))
 
 
 def missing_games(entries: Sequence[Entry], games: Sequence[str], root: Path) -> list[Missing]:
@@ -91,7 +101,8 @@ def missing_games(entries: Sequence[Entry], games: Sequence[str], root: Path) ->
         spec, episodes = own[0].group.runs[0].spec, _episodes(own[0])
         for game in sorted(set(games) - {entry.task for entry in own}):
             there = replace(spec, task=game, config={**spec.config, "env": game})
-            gaps.append(_gap(agent, game, there, seeds, root, episodes))
+            wanted = Planned(agent, there, set(seeds), episodes)
+            gaps.append(_gap(wanted, game, seeds, root))
     return gaps
 
 
@@ -116,10 +127,11 @@ def missing_commands(gaps: Sequence[Missing]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(command for gap in gaps for command in gap.commands))
 
 
-def _gap(
-    agent: str, task: str, spec: RunSpec, seeds: Sequence[int], root: Path, episodes: int | None
-) -> Missing:
-    return Missing(agent, task, tuple(seeds), tuple(commands(spec, seeds, root, episodes)))
+def _gap(plan: Planned, task: str, seeds: Sequence[int], root: Path) -> Missing:
+    """What the plan lacks; `task` is what the report calls its task."""
+    known = [plan.command] if plan.command and seeds else None
+    filled = known or commands(plan.spec, seeds, root, plan.eval_episodes)
+    return Missing(plan.label, task, tuple(seeds), tuple(filled))
 
 
 def _episodes(entry: Entry) -> int | None:

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.report.interval import mean_interval
 from contrastive_ucb.report.read import Group
 from contrastive_ucb.report.scores import Entry
-from contrastive_ucb.report.style import WIDTH, house_style, plain_ticks
+from contrastive_ucb.report.style import WIDTH, house_style, legend_columns, plain_ticks
 
 BINS = 40  # points of a curve of episodes, which end at other steps in every run
+POINTS = 100  # that are drawn of a curve, at most; a panel has not many more pixels
 PANEL = 1.35  # inches of a panel, with its title
-LETTERS = 26  # of a title that fits above a panel
+LETTERS = (40, 18)  # of a line of a title that fits above one panel, or two side by side
+TITLE_LINE = 0.14  # inches
 ROUNDING = 1e-9
 
 Curves = Mapping[str, Mapping[str, tuple[IntArray, Array]]]  # task -> agent -> steps, values
@@ -33,7 +36,8 @@ Curves = Mapping[str, Mapping[str, tuple[IntArray, Array]]]  # task -> agent -> 
 def curves_of(entries: Sequence[Entry], name: str) -> Curves:
     """What the finished runs measured under `name`, by task and agent; what none did is left out.
 
-    Values are (n_seeds, n). Episodes are averaged in `BINS` stretches of equal length.
+    Values are (n_seeds, n). Episodes are averaged in `BINS` stretches of equal length. Of other
+    curves at most `POINTS` points are kept, among them the first and the last.
     """
     found: dict[str, dict[str, tuple[IntArray, Array]]] = {}
     for entry in entries:
@@ -41,7 +45,8 @@ def curves_of(entries: Sequence[Entry], name: str) -> Curves:
             binned = name == "charts/episodic_return"
             steps, values = (binned_series if binned else Group.series)(entry.group, name)
             if steps.size:
-                found.setdefault(entry.task, {})[entry.agent] = steps, values
+                kept = np.unique(np.linspace(0, steps.size - 1, POINTS).round().astype(np.int64))
+                found.setdefault(entry.task, {})[entry.agent] = steps[kept], values[:, kept]
     return found
 
 
@@ -74,8 +79,11 @@ def panels(
     agents = list(dict.fromkeys(agent for one in curves.values() for agent in one))
     n_columns = 1 if len(curves) == 1 else 2
     n_rows = math.ceil(len(curves) / n_columns)
-    legend = 0.18 * math.ceil(len(agents) / _legend_columns(agents)) + 0.15
-    height = legend + 0.45 + (2.2 if n_columns == 1 else PANEL + 0.2) * n_rows
+    legend = 0.18 * math.ceil(len(agents) / legend_columns(agents)) + 0.15
+    titles = {task: _title(task, LETTERS[n_columns - 1]) for task in curves}
+    more = TITLE_LINE * max(title.count("\n") for title in titles.values())
+    above, below = legend + 0.25 + more, 0.45  # inches
+    height = legend + below + ((2.2 if n_columns == 1 else PANEL + 0.2) + more) * n_rows
     with house_style():
         figure = Figure(figsize=(WIDTH, height), facecolor="white")
         # One axis for all where they are as long, which is also drawn faster.
@@ -83,29 +91,35 @@ def panels(
         alike = max(ends) <= 1.1 * min(ends)
         grid = figure.subplots(n_rows, n_columns, squeeze=False, sharex=alike)
         for axes, (task, lines) in zip(grid.flat, curves.items(), strict=False):
-            _draw(axes, task, lines, styles, log)
-        for axes in grid.flat[len(curves) :]:
-            axes.remove()
-        for axes in grid.flat[max(0, len(curves) - n_columns) : len(curves)]:
-            axes.tick_params(labelbottom=True)  # the lowest of each column
+            axes.set_title(titles[task], fontsize=9, pad=3, y=1)  # found by itself, y costs seconds
+            _draw(axes, lines, styles, log)
+        _trim(grid, len(curves))
         # Fixed distances: a layout that measures all texts takes seconds with so many panels.
         figure.subplots_adjust(
             left=0.17,
             right=0.97,
-            top=1 - (legend + 0.25) / height,
-            bottom=0.45 / height,
+            top=1 - above / height,
+            bottom=below / height,
             wspace=0.36,
-            hspace=0.35 if alike else 0.5,
+            hspace=(0.35 if alike else 0.5) + more / PANEL,
         )
         figure.supxlabel(xlabel, fontsize=9, y=0.06 / height, verticalalignment="bottom")
-        figure.supylabel(ylabel, fontsize=9, x=0.005)
+        middle = (below + height - above) / 2  # of the panels, so that it keeps off the legend
+        figure.supylabel(ylabel, fontsize=9, x=0.005, y=middle / height)
         _legend(figure, {agent: styles[agent] for agent in agents})
     return figure
 
 
+def _trim(grid: Any, n_panels: int) -> None:
+    """Leave out the panels (rows, columns) that have no task, and number the lowest of a column."""
+    for axes in grid.flat[n_panels:]:
+        axes.remove()
+    for axes in grid.flat[max(0, n_panels - grid.shape[1]) : n_panels]:
+        axes.tick_params(labelbottom=True)
+
+
 def _draw(
     axes: Axes,
-    task: str,
     lines: Mapping[str, tuple[IntArray, Array]],
     styles: Mapping[str, Any],
     log: bool,
@@ -117,9 +131,9 @@ def _draw(
         if len(values) > 1:  # one seed says nothing about the spread
             band: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
             axes.fill_between(steps, low, high, color=style["color"], **band)
-        axes.plot(steps, mean, label=agent, **style)
+        dot = "o" if len(steps) == 1 else ""  # one point has no line to be seen
+        axes.plot(steps, mean, label=agent, marker=dot, markersize=4, **style)
         positive = positive or bool(mean.max() > ROUNDING)
-    axes.set_title(task if len(task) <= LETTERS else f"{task[: LETTERS - 1]}…", fontsize=9, pad=3)
     axes.tick_params(labelsize=8)
     axes.margins(x=0)
     if log:
@@ -129,11 +143,18 @@ def _draw(
         axes.set_ylim(bottom=max(axes.get_ylim()[0], ROUNDING))
     if log:
         plain_ticks(axes)
+        for axis in (axes.xaxis, axes.yaxis):  # half of the time went into small ticks
+            axis.set_minor_locator(NullLocator())
     else:
         axes.xaxis.set_major_locator(MaxNLocator(3))
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+
+
+def _title(task: str, letters: int) -> str:
+    """The name of a task on one line or two; the end of one that is longer still is left out."""
+    return "\n".join(wrap(task, letters, max_lines=2, placeholder="…"))
 
 
 def short(value: float) -> str:
@@ -149,16 +170,12 @@ def _legend(figure: Figure, styles: Mapping[str, Any]) -> None:
     figure.legend(
         handles=handles,
         loc="upper left",
-        ncols=_legend_columns(list(styles)),
+        ncols=legend_columns(list(styles)),
         fontsize=8.5,
         frameon=False,
         borderaxespad=0.2,
         columnspacing=1.2,
     )
-
-
-def _legend_columns(agents: Sequence[str]) -> int:
-    return 2 if len(agents) > 1 and max(len(agent) for agent in agents) < 24 else 1
 
 
 def _binned(measured: Array, edges: Array) -> Array:

@@ -51,7 +51,7 @@ class RunRecord:
             value = value.get(key) if isinstance(value, Mapping) else None
         if value is None:
             return None
-        if not _is_number(value):
+        if not is_number(value):
             done = self.path / "DONE"
             raise UserError(
                 f"{done} is damaged ({name} is {value!r}, not a finite number);"
@@ -125,6 +125,21 @@ def missing_seeds(group: Group, peers: list[Group]) -> list[int]:
     return sorted(begun - set(group.seeds))
 
 
+def read_text(file: Path, way_out: str) -> str:
+    """The text of a file; an error says what to do about one that has none."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{file} cannot be read ({error.strerror}); {way_out}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file} is damaged (not UTF-8 text); {way_out}") from error
+
+
+def is_number(value: object) -> bool:
+    """Whether a value of a JSON file is a finite number (true and false are none)."""
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+
+
 def _visible(folder: Path, pattern: str) -> list[Path]:
     """Folders below `folder`; a leading dot means a draft."""
     return [
@@ -150,7 +165,7 @@ def _read_run(path: Path, root: Path) -> RunRecord | None:
 def _read_spec(file: Path, root: Path) -> RunSpec:
     way_out = f"remove {file.parent} and run again"
     try:
-        content = json.loads(_read_text(file, way_out))
+        content = json.loads(read_text(file, way_out))
         spec = RunSpec(**{name: content[name] for name in FIELDS})
     except UserError:
         raise
@@ -168,7 +183,7 @@ def _read_spec(file: Path, root: Path) -> RunSpec:
 def _read_lines(file: Path, torn_end: bool) -> Iterator[Mapping[str, float]]:
     """The lines of metrics.jsonl; a run in progress may have a last line without its end."""
     way_out = f"remove {file.parent} and run again"
-    *whole, rest = _read_text(file, way_out).split("\n")
+    *whole, rest = read_text(file, way_out).split("\n")
     if rest and not torn_end:
         whole.append(rest)
     step = -1.0
@@ -189,21 +204,8 @@ def _read_line(text: str, where: str, way_out: str) -> dict[str, float]:
     if not isinstance(line, dict) or type(line.get("step")) is not int:
         raise UserError(f"{where} is damaged (no JSON object with a whole 'step'); {way_out}")
     for name, value in line.items():
-        if not _is_number(value):
+        if not is_number(value):
             raise UserError(
                 f"{where} is damaged ({name} is {value!r}, not a finite number); {way_out}"
             )
     return line
-
-
-def _read_text(file: Path, way_out: str) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{file} cannot be read ({error.strerror}); {way_out}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{file} is damaged (not UTF-8 text); {way_out}") from error
-
-
-def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]

@@ -13,10 +13,18 @@ import numpy as np
 from contrastive_ucb.report import aggregates as agg
 from contrastive_ucb.report.aggregate_figures import aggregates_figure, mean_figure
 from contrastive_ucb.report.atari_table import published_columns, run_columns, to_html
+from contrastive_ucb.report.facts import NAME as FACTS
+from contrastive_ucb.report.facts import Facts, facts_section, read_facts
 from contrastive_ucb.report.html import Illustration, Section, page
 from contrastive_ucb.report.interval import mean_interval
 from contrastive_ucb.report.markup import SORT, link, with_markup
-from contrastive_ucb.report.missing import Missing, missing_runs, read_entries, seeds_text
+from contrastive_ucb.report.missing import (
+    Missing,
+    PlansOf,
+    missing_runs,
+    read_entries,
+    seeds_text,
+)
 from contrastive_ucb.report.palette import palette
 from contrastive_ucb.report.panels import BINS, curves_of, panels
 from contrastive_ucb.report.reproduce_page import as_games
@@ -28,7 +36,7 @@ from contrastive_ucb.report.sections import (
     versions,
 )
 from contrastive_ucb.report.style import to_svg
-from contrastive_ucb.report.tables import NOTHING, Table
+from contrastive_ucb.report.tables import NOTHING, Table, number_text
 from contrastive_ucb.stats.aggregate import Scores
 from contrastive_ucb.training.files import write_atomically
 
@@ -41,16 +49,20 @@ ATARI = "Beside the published scores"
 COLUMNS = ("suite", "agent", "called", "task", "hash", "seed", "status", "measure", "raw", "score")
 
 
-def write_run_page(root: Path, out: Path, command: str) -> dict[str, int]:
+def write_run_page(
+    root: Path, out: Path, command: str, plans_of: PlansOf | None = None
+) -> dict[str, int]:
     """Write the page to `out` and the scores as CSV beside it; how many runs there are.
 
+    plans_of  what should be in the folder, beside what its sweeps have written down
     The same runs give the same bytes.
     """
-    entries = read_entries(root)
-    gaps = missing_runs(entries, root)
+    facts = read_facts(root)
+    entries = read_entries(root, may_be_empty=(root / FACTS).exists())
+    gaps = missing_runs(entries, root, plans_of(entries, root) if plans_of else None)
     beside = out.with_suffix(".csv")
     scores = scores_csv(entries, gaps)
-    text = page_of(entries, gaps, beside.name, scores, command)
+    text = page_of(entries, gaps, beside.name, scores, command, facts)
     write_atomically(beside, scores)
     write_atomically(out, text)
     n_finished = sum(len(entry.group.finished) for entry in entries)
@@ -58,7 +70,12 @@ def write_run_page(root: Path, out: Path, command: str) -> dict[str, int]:
 
 
 def page_of(
-    entries: Sequence[Entry], gaps: Sequence[Missing], csv_name: str, scores: str, command: str
+    entries: Sequence[Entry],
+    gaps: Sequence[Missing],
+    csv_name: str,
+    scores: str,
+    command: str,
+    facts: Facts | None = None,
 ) -> str:
     """The page; `csv_name` is where the file `scores` will be, beside it."""
     kinds = [kind for kind in KINDS.values() if any(entry.kind == kind for entry in entries)]
@@ -66,20 +83,13 @@ def page_of(
     for kind in kinds:
         own = [entry for entry in entries if entry.kind == kind]
         sections += _kind_sections(own, gaps, kind)
-    digest = hashlib.sha256(scores.encode()).hexdigest()
-    told = f"One line a run: its number as the run wrote it, and its score. SHA-256: {digest}."
-    sections += [
-        missing_section(gaps),
-        Section(RAW, (told,)),
-        Section(
-            "Which runs these are",
-            table=_runs_table(entries),
-            table_caption="The hash is the beginning of the SHA-256 of all settings but the seed;"
-            " it is part of the name of the run folder.",
-        ),
-        Section("Make it yourself", commands=(command,)),
-    ]
-    below = {RAW: link(csv_name, csv_name)}
+    if facts is not None:
+        sections.append(facts_section(facts))
+    below = {}
+    if entries:
+        sections += [missing_section(gaps), *_origin_sections(entries, scores)]
+        below[RAW] = link(csv_name, csv_name)
+    sections.append(Section("Make it yourself", commands=(command,)))
     if games := scores_by_agent(as_games(entries), KINDS["atari"]):
         below[ATARI] = to_html(published_columns() + run_columns(games))
     return with_markup(page("Report of runs", sections, versions()), below, SORT)
@@ -122,13 +132,9 @@ def score_table(entries: Sequence[Entry], gaps: Sequence[Missing], kind: Kind) -
 def _summary(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[str, str, str]:
     mean, low, high = (float(one[0]) for one in mean_interval(values[:, None]))
     if len(values) < 2:
-        return number(mean), "one run", NOTHING
-    return number(mean), f"{number(low)} to {number(high)}", number(float(values.std(ddof=1)))
-
-
-def number(value: float) -> str:
-    """Four digits, and no powers of ten where there are more before the point."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+        return number_text(mean), "one run", NOTHING
+    deviation = number_text(float(values.std(ddof=1)))
+    return number_text(mean), f"{number_text(low)} to {number_text(high)}", deviation
 
 
 def _overview(entries: Sequence[Entry], gaps: Sequence[Missing]) -> str:
@@ -140,6 +146,7 @@ def _overview(entries: Sequence[Entry], gaps: Sequence[Missing]) -> str:
         f"{_count(n_finished, 'finished run')} of {_count(len(agents), 'agent')} on"
         f" {_count(len(tasks), 'task')}; missing: {n_missing or 'none'}."
         " No number comes from a run that is not finished."
+        " Press the name of a column to sort its table."
     )
 
 
@@ -169,9 +176,9 @@ def _curve_sections(entries: Sequence[Entry], kind: Kind) -> list[Section]:
     """What was measured while the runs went on."""
     finite = kind.curve != "charts/episodic_return"
     xlabel = "rounds" if finite else "steps"
-    names = {kind.curve: kind.raw if finite else "return of training episodes"}
+    names = {kind.curve: kind.raw if finite else "training return"}
     if finite:
-        names["gap"] = "gap of the round's policy"
+        names["gap"] = "gap of the policy"
     names["bonus/mean"] = "mean bonus"
     styles = palette(list(dict.fromkeys(one.name for one in scores_by_agent(entries, kind))))
     drawings = []
@@ -230,6 +237,18 @@ def _aggregate_section(shared: Sequence[Scores], kind: Kind, n_left_out: int) ->
     table = agg.aggregate_table(rows, names)
     title = f"{kind.title}: aggregates over tasks"
     return Section(title, tuple(said), (*bars, drawing), table, "The same in figures.")
+
+
+def _origin_sections(entries: Sequence[Entry], scores: str) -> list[Section]:
+    """The single runs that everything above comes from."""
+    digest = hashlib.sha256(scores.encode()).hexdigest()
+    told = f"One line a run: its number as the run wrote it, and its score. SHA-256: {digest}."
+    caption = (
+        "The hash is the beginning of the SHA-256 of all settings but the seed; it is part of the"
+        " name of the run folder."
+    )
+    runs = Section("Which runs these are", table=_runs_table(entries), table_caption=caption)
+    return [Section(RAW, (told,)), runs]
 
 
 def _runs_table(entries: Sequence[Entry]) -> Table:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,16 +111,23 @@ def label(groups: Sequence[Group], names: Mapping[Path, str] | None = None) -> l
     entries = [replace(e, task=name) for e, name in zip(entries, tasks, strict=True)]
     agents = _told_apart([(e.agent, e.task, _settings(e.group, False)) for e in entries])
     named = [replace(e, agent=name) for e, name in zip(entries, agents, strict=True)]
-    return sorted(named, key=lambda e: (e.task, *agent_order(e.group.agent), e.agent))
+    return sorted(named, key=lambda e: (natural(e.task), *agent_order(e.group.agent), e.agent))
 
 
 def scores_by_agent(entries: Iterable[Entry], kind: Kind) -> list[Scores]:
     """What each agent reached on the tasks that it has finished runs of; agents in their order."""
     rows: dict[str, dict[str, Array]] = {}
-    for entry in sorted(entries, key=lambda e: (*agent_order(e.group.agent), e.agent, e.task)):
+    ordered = sorted(entries, key=lambda e: (*agent_order(e.group.agent), e.agent, natural(e.task)))
+    for entry in ordered:
         if entry.kind == kind and entry.group.finished:
             rows.setdefault(entry.agent, {})[entry.task] = np.array(entry.scores)
     return [Scores(name, tuple(tasks), tuple(tasks.values())) for name, tasks in rows.items()]
+
+
+def natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Sorts names as people do, numbers by their size: DeepSea-8 before DeepSea-10."""
+    parts = re.split(r"(\d+)", name)
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)
 
 
 def on_shared_tasks(scores: Sequence[Scores]) -> list[Scores]:

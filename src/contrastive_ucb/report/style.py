@@ -6,7 +6,7 @@ import hashlib
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from contrastive_ucb.report.contrast import readable
 from contrastive_ucb.training.files import write_atomically
 
 WIDTH = 4.3  # inches, so that a label of 9 points keeps 10 pixels on a phone of 400
@@ -137,6 +138,11 @@ def plain_ticks(axes: Axes) -> None:
             axis.set_minor_formatter(NullFormatter())
 
 
+def legend_columns(names: Sequence[str]) -> int:
+    """How many names fit beside one another on a phone."""
+    return 2 if len(names) > 1 and max(len(name) for name in names) < 24 else 1
+
+
 @dataclass(frozen=True)
 class EndLabel:
     """A name to be written at the end (x, y) of a line."""
@@ -170,7 +176,7 @@ def label_ends(axes: Axes, labels: list[EndLabel], height: float) -> None:
             spot,
             label.text,
             transform=axes.transAxes,
-            color=label.colour,
+            color=readable(label.colour),
             fontsize=9,
             fontweight="bold" if label.bold else "normal",
             verticalalignment="center_baseline",

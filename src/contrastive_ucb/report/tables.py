@@ -52,6 +52,11 @@ class Table:
         )
 
 
+def number_text(value: float) -> str:
+    """Four digits, and no powers of ten where there are more before the point."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def summary_table(groups: list[Group], columns: tuple[tuple[str, str], ...] = COLUMNS) -> Table:
     """What each group's runs came to: means over the finished seeds."""
     names = [text for _, text in columns]
