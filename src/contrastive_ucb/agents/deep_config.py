@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf, isfinite
-from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from math import inf
+from typing import Literal
 
+from contrastive_ucb.agents.settings_checks import check_kinds, check_positive, check_range
 from contrastive_ucb.checks import check_size
 
 
@@ -43,10 +43,10 @@ class BonusConfig:
     """How far the atoms go beyond the environment's largest return, to hold bonuses too."""
 
     def __post_init__(self) -> None:
-        _check_kinds(self, "bonus.")
+        check_kinds(self, "bonus.")
         check_size("bonus.rebuild_every", self.rebuild_every, least=0)
         check_size("bonus.rebuild_sample", self.rebuild_sample)
-        _check_range(self, "bonus.", scale=(0, inf), room=(0, inf))
+        check_range(self, "bonus.", scale=(0, inf), room=(0, inf))
         if self.ridge <= 0:
             raise ValueError(f"bonus.ridge must be positive, got {self.ridge}")
         if self.action == "previous" and self.pairs == "visits":
@@ -132,19 +132,17 @@ class RainbowConfig:
     """The UCB bonus."""
 
     def __post_init__(self) -> None:
-        _check_kinds(self)
+        check_kinds(self)
         for name in ("hidden", "n_step", "batch_size", "target_every", "jumps"):
             check_size(name, getattr(self, name))
         check_size("atoms", self.atoms, least=2)
         check_size("replay_capacity", self.replay_capacity, least=2)
         for name in ("first_update", "epsilon_steps"):
             check_size(name, getattr(self, name), least=0)
-        for name in ("learning_rate", "adam_eps", "clip_norm", "updates_per_step"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        _check_range(self, noisy=(0, inf), spr_weight=(0, inf), curl_weight=(0, inf))
-        _check_range(self, priority_exponent=(0, inf), curl_momentum=(0, 1))
-        _check_range(self, discount=(0, 1), importance=(0, 1), epsilon=(0, 1), eval_epsilon=(0, 1))
+        check_positive(self, "learning_rate", "adam_eps", "clip_norm", "updates_per_step")
+        check_range(self, noisy=(0, inf), spr_weight=(0, inf), curl_weight=(0, inf))
+        check_range(self, priority_exponent=(0, inf), curl_momentum=(0, 1))
+        check_range(self, discount=(0, 1), importance=(0, 1), epsilon=(0, 1), eval_epsilon=(0, 1))
         self._check_together()
 
     def _check_together(self) -> None:
@@ -180,47 +178,3 @@ class RainbowConfig:
     def jumps_ahead(self) -> int:
         """The steps ahead that an update looks at: K with SPR, else none."""
         return self.jumps if self.has_spr else 0
-
-
-def _check_kinds(config: object, prefix: str = "") -> None:
-    """Stop at the first setting whose value is not what its type says; numbers become floats."""
-    for name, kind in get_type_hints(type(config)).items():
-        value = getattr(config, name)
-        if not _is_kind(value, kind):
-            raise ValueError(f"{prefix}{name} must be {_words(kind)}, got {value!r}")
-        if kind is float:  # 1 and 1.0 are the same run
-            object.__setattr__(config, name, float(value))
-
-
-def _words(kind: Any) -> str:
-    """What a setting of this type takes."""
-    if get_origin(kind) is Literal:
-        return f"one of {', '.join(get_args(kind))}"
-    return str(kind) if get_args(kind) else str(kind.__name__)
-
-
-def _is_kind(value: Any, kind: Any) -> bool:
-    inner = get_args(kind)
-    if get_origin(kind) is Literal:
-        return value in inner
-    if isinstance(kind, UnionType):
-        return any(_is_kind(value, one) for one in inner)
-    if get_origin(kind) is tuple:
-        kinds = inner[:1] * len(value) if inner[-1] is ... and isinstance(value, tuple) else inner
-        return (
-            isinstance(value, tuple)
-            and len(value) == len(kinds)
-            and all(_is_kind(*pair) for pair in zip(value, kinds, strict=True))
-        )
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-
-
-def _check_range(config: object, prefix: str = "", **limits: tuple[float, float]) -> None:
-    for name, (low, high) in limits.items():
-        value = getattr(config, name)
-        for one in value if isinstance(value, tuple) else (value,):
-            if not low <= one <= high:
-                limit = f"at least {low}" if high == inf else f"in [{low}, {high}]"
-                raise ValueError(f"{prefix}{name} must be {limit}, got {value}")

@@ -39,9 +39,7 @@ ALGORITHMS = {
     "der": About("Rainbow that looks at its data more often", "van Hasselt et al. 2019"),
     "otr": About("OTRainbow: without noise, and more often still", "Kielak 2020"),
     "rainbow": About("the learner as it was published, for long runs", "Hessel et al. 2018"),
-    "simple": About(
-        "SimPLe: PPO inside a learnt world model (not there yet)", "Kaiser et al. 2020"
-    ),
+    "simple": About("SimPLe: PPO inside a learnt world model", "Kaiser et al. 2020"),
 }
 DER = RainbowConfig(
     hidden=512,

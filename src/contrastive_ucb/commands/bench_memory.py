@@ -48,7 +48,7 @@ def _fill_and_learn(
     keep_freed_memory()
     torch.set_num_threads(threads)
     settings = {"bonus.preset": "paper", "batch_size": batch}
-    trainer = Training(game, "spr-ucb", settings, seed=seed).trainer()
+    trainer = Training(game, "spr-ucb", settings, seed=seed).rainbow_trainer()
     before = _resident("VmRSS")
     trainer.replay = replay = _filled(trainer.replay, steps, seed)
     grown = _resident("VmRSS") - before

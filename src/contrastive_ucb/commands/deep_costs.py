@@ -72,7 +72,7 @@ def _learner(
 ) -> Trainer:
     """A learner with `fill` steps behind it, and its first updates unless the settings say no."""
     given = {"bonus.preset": preset, "first_update": sizes.fill, "batch_size": sizes.batch}
-    trainer = Training(game, algo, given | settings, seed=seed).trainer()
+    trainer = Training(game, algo, given | settings, seed=seed).rainbow_trainer()
     with one_thread():  # nothing is timed yet, and single observations gain nothing from two
         _run(trainer, sizes.fill)
     return trainer

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from contrastive_ucb.agents.rainbow import Rainbow
+from contrastive_ucb.agents.simple import Simple
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.data.history import Frames
@@ -55,7 +56,7 @@ class Moment(NamedTuple):
     score    raw rewards before this moment
     picture  (height, width, 3), None if no pictures are drawn
     action   None in the last moment
-    value    largest Q, without noise; None in the last moment
+    value    largest Q, without noise, or the value of the state; None in the last moment
     bonus    of the present observation and action; None in the last moment, and without a bonus
     is_over  whether the game itself ended here; an episode that was left has no such moment
     """
@@ -70,7 +71,7 @@ class Moment(NamedTuple):
     is_over: bool = False
 
 
-def watch(agent: Rainbow, env_name: str, seed: int, viewing: Viewing) -> Iterator[Moment]:
+def watch(agent: Rainbow | Simple, env_name: str, seed: int, viewing: Viewing) -> Iterator[Moment]:
     """The moments of all episodes in their order; `seed` is the one of the run."""
     numbers = range(viewing.first, viewing.first + viewing.episodes)
     envs = make_eval_envs(env_name, seed=seed, count=min(numbers.stop, AT_ONCE))
@@ -82,7 +83,11 @@ def watch(agent: Rainbow, env_name: str, seed: int, viewing: Viewing) -> Iterato
 
 
 def _episode(
-    agent: Rainbow, env: FrameEnv, random: np.random.Generator, number: int, viewing: Viewing
+    agent: Rainbow | Simple,
+    env: FrameEnv,
+    random: np.random.Generator,
+    number: int,
+    viewing: Viewing,
 ) -> Iterator[Moment]:
     """The moments of the episode that has just begun in `env`."""
     frames: Frames = np.zeros((env.stack, *env.frame_shape), env.frame.dtype)
@@ -115,11 +120,14 @@ def _present(env: FrameEnv, number: int, draws: bool) -> Moment:
 
 
 @torch.no_grad()
-def judge(agent: Rainbow, observation: Frames) -> tuple[Array, Array | None]:
+def judge(agent: Rainbow | Simple, observation: Frames) -> tuple[Array, Array | None]:
     """What the agent makes of one observation (*shape): Q (A,) without noise, and its bonus (A,).
 
     The bonus is gamma sqrt(phi' inv(Sigma) phi) of each action, None for an agent without one.
+    A policy has no Q: what stands in for it is as large as the state's value for the best action.
     """
+    if isinstance(agent, Simple):
+        return agent.preferences(observation), None
     latent = agent.network.encoder(agent.inputs.plain(observation[None]))
     q = np.asarray(agent.network.q_values(latent, noisy=False)[0].cpu(), dtype=np.float64)
     if agent.bonus is None:

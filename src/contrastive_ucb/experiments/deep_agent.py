@@ -29,20 +29,20 @@ from contrastive_ucb.training.checkpoint import (
     prune_checkpoints,
     save_checkpoint,
 )
-from contrastive_ucb.training.deep import Trainer
 from contrastive_ucb.training.device import choose_device
 from contrastive_ucb.training.events import Event, ProgressListener
 from contrastive_ucb.training.interrupts import interrupts
 from contrastive_ucb.training.streams import stream
 from contrastive_ucb.training.threads import suitable_threads
 from contrastive_ucb.training.threads import threads as use_threads
+from contrastive_ucb.training.trainer import DeepTrainer
 
 
 class DeepAgent:
     """A deep agent and the environment it learns in.
 
     env       `Pong`, `MinAtar/Breakout-v1`, `DeepSea-10`, or an id of Gymnasium
-    algo      one of `spr-ucb`, `spr` and `rainbow`
+    algo      one that `cucb algos` lists
     bonus     preset of the UCB bonus: `paper`, `reference`, `algorithm-1` or `none`; by default the
               algorithm's
     settings  what else differs, such as {"n_step": 3, "bonus.scale": 0.5}
@@ -67,7 +67,7 @@ class DeepAgent:
         self.device = choose_device(device)
         self.training = Training(env, algo, chosen, steps=1, seed=seed)  # `learn` says how many
         self.threads = threads or suitable_threads(self.training.frame_shape)
-        self.trainer: Trainer = self.training.trainer(self.device)
+        self.trainer: DeepTrainer = self.training.trainer(self.device)
         self._draws = stream(seed, "predict")  # not saved: nothing that is learnt depends on it
 
     @property

@@ -31,7 +31,6 @@ from contrastive_ucb.training.checkpoint import (
     prune_checkpoints,
     save_checkpoint,
 )
-from contrastive_ucb.training.deep import Trainer
 from contrastive_ucb.training.events import (
     Event,
     JsonlListener,
@@ -41,6 +40,7 @@ from contrastive_ucb.training.events import (
 )
 from contrastive_ucb.training.files import write_atomically
 from contrastive_ucb.training.interrupts import interrupts
+from contrastive_ucb.training.trainer import DeepTrainer
 
 __all__ = ["Training", "explained", "progress_values", "resume", "train"]
 
@@ -77,13 +77,14 @@ def train(
 class _Run:
     """A trainer and the folder in which its events and checkpoints are kept."""
 
-    def __init__(self, training: Training, trainer: Trainer, folder: RunFolder, every: float):
+    def __init__(self, training: Training, trainer: DeepTrainer, folder: RunFolder, every: float):
         self.training, self.trainer, self.folder = training, trainer, folder
         self.every = every  # seconds between checkpoints
         self.files = ReplayFiles(folder.path / "replay")
         self.rests_on: deque[dict[str, Any]] = deque(maxlen=KEPT)  # replay of each checkpoint kept
         self.metrics = JsonlListener(folder.metrics)
         self.seconds = 0.0  # that passed in training, over all invocations
+        self.saved = 0  # position of the newest checkpoint
 
     def train(self, progress: bool, say: Callable[[str], None]) -> None:
         """Go on from the newest checkpoint to the last step; the last thing done is to save."""
@@ -111,14 +112,14 @@ class _Run:
                 if bar is not None:
                     shown |= progress_values(event)
                     bar.on_event(Event(event.step, shown))
-                last = event.step == training.steps
-                if last or interrupted.is_set() or now - saved >= pause:
-                    self.seconds = before + now - began
+                self.seconds = before + now - began
+                if interrupted.is_set() or now - saved >= pause:
                     self._save()
                     saved = time.monotonic()
                     pause = self.every and max(self.every, (saved - now) / SHARE)
                 if interrupted.is_set():
                     raise KeyboardInterrupt
+            self._save()
 
     def finish(self, eval_episodes: int, say: Callable[[str], None]) -> None:
         """Evaluate what was learnt and mark the run as finished."""
@@ -165,7 +166,7 @@ class _Run:
             self.metrics.load_state_dict(JsonlListener.START)
             return 0
         self.metrics.load_state_dict(state["metrics"])
-        self.seconds = state["seconds"]
+        self.seconds, self.saved = state["seconds"], self.trainer.position
         for path in sorted(
             self.folder.checkpoints.glob("step_*"), key=lambda path: int(path.name[5:])
         ):
@@ -174,6 +175,9 @@ class _Run:
         return self.trainer.n_steps
 
     def _save(self) -> None:
+        """Make a checkpoint of where the trainer stands, unless there is one."""
+        if self.trainer.position == self.saved:
+            return
         self.trainer.agent.check_finite()  # what is saved is good
         replay = self.files.save(self.trainer.replay)
         state = {
@@ -182,13 +186,14 @@ class _Run:
             "metrics": self.metrics.state_dict(),
             "seconds": self.seconds,
         }
-        save_checkpoint(self.folder.checkpoints, self.trainer.n_steps, state)
+        save_checkpoint(self.folder.checkpoints, self.trainer.position, state)
+        self.saved = self.trainer.position
         prune_checkpoints(self.folder.checkpoints, KEPT)
         self.rests_on.append({"pieces": replay["pieces"]})
         self.files.prune(self.rests_on)
 
 
-def resume(trainer: Trainer, files: ReplayFiles, checkpoints: Path) -> dict[str, Any] | None:
+def resume(trainer: DeepTrainer, files: ReplayFiles, checkpoints: Path) -> dict[str, Any] | None:
     """Bring a new trainer to the newest checkpoint and return all of that; None: there is none."""
     newest = latest_checkpoint(checkpoints)
     if newest is None:
@@ -204,7 +209,11 @@ def resume(trainer: Trainer, files: ReplayFiles, checkpoints: Path) -> dict[str,
 
 def progress_values(event: Event) -> dict[str, float]:
     """What a progress bar shows of an event."""
-    shown = {"return": "charts/episodic_return", "bonus": "bonus/mean"}
+    shown = {
+        "return": "charts/episodic_return",
+        "bonus": "bonus/mean",
+        "epoch": "charts/epoch",
+    }
     return {name: event.values[tag] for name, tag in shown.items() if tag in event.values}
 
 

@@ -10,6 +10,9 @@ from typing import Any
 
 from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
 from contrastive_ucb.agents.rainbow import Rainbow
+from contrastive_ucb.agents.simple import Simple
+from contrastive_ucb.agents.simple_config import SimpleConfig
+from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import make_deep_env
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.train import explained
@@ -26,8 +29,8 @@ class Trained:
     seed: int
     step: int
     frame_shape: tuple[int, ...]
-    config: RainbowConfig
-    agent: Rainbow
+    config: RainbowConfig | SimpleConfig
+    agent: Rainbow | Simple
 
 
 def load_trained(path: Path) -> Trained:
@@ -39,13 +42,9 @@ def load_trained(path: Path) -> Trained:
     with explained(newest):
         name, seed, config = spec["config"]["env"], spec["seed"], _config_of(spec)
         env = make_deep_env(name, seed=seed, training=True)
-        shape = env.frame_shape
-        agent = Rainbow(config, shape, env.stack, env.n_actions, env.value_range, seed)
         state = load_checkpoint(newest)["trainer"]
-        agent.network.load_state_dict(state["agent"]["network"])
-        if agent.bonus is not None:
-            agent.bonus.load_state_dict(state["agent"]["bonus"])
-        step = state["n_steps"]
+        agent = _agent_of(config, env, seed, state["agent"])
+        step, shape = state["n_steps"], env.frame_shape
         return Trained(run_dir, spec["agent"], name, seed, step, shape, config, agent)
 
 
@@ -63,12 +62,30 @@ def find_run(path: Path) -> tuple[Path, dict[str, Any]]:
     return next(iter(runs.items()))
 
 
-def _config_of(spec: Mapping[str, Any]) -> RainbowConfig:
+def _agent_of(
+    config: RainbowConfig | SimpleConfig, env: FrameEnv, seed: int, state: Mapping[str, Any]
+) -> Rainbow | Simple:
+    """The agent with its weights, without what only learning needs."""
+    about: Any = (env.frame_shape, env.stack, env.n_actions, env.value_range, seed)
+    if isinstance(config, SimpleConfig):
+        agent = Simple(config, *about)
+        agent.load_state_dict(state)
+        return agent
+    learner = Rainbow(config, *about)
+    learner.network.load_state_dict(state["network"])
+    if learner.bonus is not None:
+        learner.bonus.load_state_dict(state["bonus"])
+    return learner
+
+
+def _config_of(spec: Mapping[str, Any]) -> RainbowConfig | SimpleConfig:
     """The configuration of the agent that became these JSON values."""
     values: dict[str, Any] = dict(spec["config"]["agent"])
     for name, value in values.items():
         if isinstance(value, list):  # JSON has no tuples
             values[name] = tuple(value)
+    if spec["agent"] == "simple":
+        return SimpleConfig(**values)
     return RainbowConfig(**values | {"bonus": BonusConfig(**values["bonus"])})
 
 

@@ -10,7 +10,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.agents.deep_config import RainbowConfig
-from contrastive_ucb.agents.presets import BONUSES, configure
+from contrastive_ucb.agents.presets import ALGORITHMS, BONUSES, configure
+from contrastive_ucb.agents.settings_checks import hint
+from contrastive_ucb.agents.simple_config import SimpleConfig, configure_simple
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import canonical_name, frame_shape_of, make_deep_env
@@ -18,6 +20,7 @@ from contrastive_ucb.experiments.spec import RunSpec
 
 if TYPE_CHECKING:
     from contrastive_ucb.training.deep import Trainer
+    from contrastive_ucb.training.trainer import DeepTrainer
 
 
 @dataclass(frozen=True)
@@ -41,15 +44,19 @@ class Training:
         return frame_shape_of(self.env)
 
     @cached_property
-    def config(self) -> RainbowConfig:
+    def config(self) -> RainbowConfig | SimpleConfig:
+        if self.algo not in ALGORITHMS:
+            raise ValueError(f"no agent is called {self.algo!r}; {hint(self.algo, ALGORITHMS)}")
+        if self.algo == "simple":
+            return configure_simple(self.settings, self.frame_shape)
         return configure(self.algo, self.settings, self.frame_shape, self.env)
 
     @property
     def bonus(self) -> str:
         """The preset that is nearest to the settings of the bonus, and what differs from it."""
-        own = asdict(self.config.bonus)
-        if not self.config.bonus.is_on:
+        if isinstance(self.config, SimpleConfig) or not self.config.bonus.is_on:
             return "none"
+        own = asdict(self.config.bonus)
         changes: dict[str, list[str]] = {}
         for name in [name for name in BONUSES if name != "none"]:
             preset = configure(self.algo, {"bonus.preset": name}, self.frame_shape).bonus
@@ -74,7 +81,17 @@ class Training:
     def environment(self) -> FrameEnv:
         return make_deep_env(self.env, seed=self.seed, training=True)
 
-    def trainer(self, device: str = "cpu") -> Trainer:
+    def trainer(self, device: str = "cpu") -> DeepTrainer:
+        if not isinstance(self.config, SimpleConfig):
+            return self.rainbow_trainer(device)
+        from contrastive_ucb.training.simple import SimpleTrainer
+
+        return SimpleTrainer(self.environment(), self.config, self.seed, self.steps, device)
+
+    def rainbow_trainer(self, device: str = "cpu") -> Trainer:
+        """The trainer of any agent but SimPLe, for those who look inside."""
         from contrastive_ucb.training.deep import Trainer
 
+        if isinstance(self.config, SimpleConfig):
+            raise ValueError("simple is no Rainbow; choose another agent")
         return Trainer(self.environment(), self.config, self.seed, self.steps, device)

@@ -35,6 +35,10 @@ class Trainer:
         self.returns: list[float] = []  # raw, of all episodes so far
         self.lately = Averages()  # of the updates that are not noted yet
 
+    @property
+    def position(self) -> int:
+        return self.n_steps
+
     def run(self, until: int) -> Iterator[Event]:
         """Steps until `until` of them are taken; an event after each, empty if nothing is noted.
 

@@ -1,0 +1,94 @@
+"""How well SimPLe's small world model foresees MinAtar, kept as results/minatar/world-model.json.
+
+    .venv/bin/python benchmarks/world_model.py [--steps 20000] [--updates 1500] [--seeds 3]
+
+For each game and seed: real steps, updates of the world model on them, and then
+`evaluation/foresight.py` on steps of games with another seed, which it has never seen. A quarter of
+the actions is uniform; the others are a favourite one, which changes every 50 steps or so: uniform
+actions alone never cross the road of Freeway, and then there is no reward to foresee.
+"""
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from finite_results import ROOT, versions
+
+from contrastive_ucb.agents.simple import Simple
+from contrastive_ucb.agents.simple_config import configure_simple
+from contrastive_ucb.data.replay import Replay
+from contrastive_ucb.envs.frames import FrameEnv
+from contrastive_ucb.envs.registry import make_deep_env
+from contrastive_ucb.evaluation.foresight import foresight
+from contrastive_ucb.training.allocator import keep_freed_memory
+from contrastive_ucb.training.streams import stream
+
+GAMES = ("Breakout", "Freeway", "Seaquest")
+UNSEEN = 1000  # added to the seed of games that are not learnt from
+CHANGE, FAVOURITE = 1 / 50, 0.75  # how likely a step has another favourite, and is taken by it
+TARGET = ROOT / "results" / "minatar" / "world-model.json"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=20_000, help="real steps learnt from")
+    parser.add_argument("--updates", type=int, default=1500, help="of the world model")
+    parser.add_argument("--unseen", type=int, default=10_000, help="steps of the evaluation")
+    parser.add_argument("--seeds", type=int, default=3, help="0, 1, ...")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    sizes = {name: getattr(options, name) for name in ("steps", "updates", "unseen")}
+    games: dict[str, Any] = {}
+    for game in GAMES:
+        runs = []
+        for seed in range(options.seeds):
+            runs.append({"seed": seed, **measure(f"MinAtar/{game}-v1", seed, **sizes)})
+            print(game, json.dumps(runs[-1]), flush=True)
+        means = {
+            key: float(np.mean([run[key] for run in runs])) for key in runs[0] if key != "seed"
+        }
+        games[game.lower()] = {"mean": means, "runs": runs}
+    record = {"command": "benchmarks/world_model.py", **sizes, "games": games}
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    TARGET.write_text(json.dumps({**record, "versions": versions()}, indent=1) + "\n")
+
+
+def measure(name: str, seed: int, steps: int, updates: int, unseen: int) -> dict[str, float]:
+    """What a model that was learnt from `steps` steps foresees of `unseen` others."""
+    env = make_deep_env(name, seed=seed, training=True)
+    config = configure_simple({}, env.frame_shape)
+    agent = Simple(config, env.frame_shape, env.stack, env.n_actions, env.value_range, seed)
+    known = played(env, agent.new_replay(), steps, seed)
+    other = make_deep_env(name, seed=seed + UNSEEN, training=True)
+    held_out = played(other, agent.new_replay(), unseen, seed + UNSEEN)
+    agent.world.measure(known)
+    for _ in range(updates):
+        agent.update_model(known)
+    found = asdict(foresight(agent.world, known, held_out, stream(seed, "foresight")))
+    paid = held_out.history.at("reward", held_out.drawable()) != 0
+    return {**found, "rewarded_steps": int(paid.sum())}
+
+
+def played(env: FrameEnv, replay: Replay, steps: int, seed: int) -> Replay:
+    """The memory after `steps` steps."""
+    draws = stream(seed, "policy")
+    replay.begin(env.reset())
+    favourite = int(draws.integers(env.n_actions))
+    for _ in range(steps):
+        if draws.random() < CHANGE:
+            favourite = int(draws.integers(env.n_actions))
+        uniform = int(draws.integers(env.n_actions))
+        action = favourite if draws.random() < FAVOURITE else uniform
+        step = env.step(action)
+        replay.add(action, step.reward, step.frame, step.terminated, step.truncated)
+        if step.terminated or step.truncated:
+            replay.begin(env.reset())
+    return replay
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""The loop of SimPLe: real steps, then a learning phase, and again.
+
+    steps          1 .. 6400          6401 .. 12800           ...
+    phase                    1                        2       ...
+    in a phase     updates of the world model, then rounds of PPO in it
+
+Before the first phase actions are uniform, later they are drawn from the policy. A phase is done in
+pieces, one update or one round each, with an event after each of them: whoever listens can save or
+stop between any two, and what goes on from there is the same run to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from contrastive_ucb.agents.simple import Simple
+from contrastive_ucb.agents.simple_config import SimpleConfig, model_updates_in, rounds_in
+from contrastive_ucb.envs.frames import FrameEnv
+from contrastive_ucb.training.deep import Averages
+from contrastive_ucb.training.events import Event
+from contrastive_ucb.training.streams import restore_stream, stream, stream_state
+
+NOTES = 10  # times that each half of a learning phase is noted
+
+
+class SimpleTrainer:
+    """An environment, the memory of it, and the learner: all that a training run is made of.
+
+    steps  the whole length of the run: what is left over after the last full epoch is a short one
+    """
+
+    def __init__(
+        self, env: FrameEnv, config: SimpleConfig, seed: int, steps: int, device: str = "cpu"
+    ):
+        self.env, self.config, self.steps = env, config, steps
+        shape, actions = env.frame_shape, env.n_actions
+        self.agent = Simple(config, shape, env.stack, actions, env.value_range, seed, device)
+        self.replay = self.agent.new_replay()
+        self.actions = stream(seed, "policy")
+        self.n_steps = self.n_pieces = 0
+        self.returns: list[float] = []  # raw, of all episodes so far
+        self.lately = Averages()  # of the pieces that are not noted yet
+        self.epoch = 0  # learning phases that were begun
+        self.fresh = 0  # steps since the last one
+        self.due = {"model": 0, "policy": 0}  # pieces of the present phase in all ...
+        self.left = dict(self.due)  # ... and to come
+
+    @property
+    def position(self) -> int:
+        return self.n_steps + self.n_pieces
+
+    def run(self, until: int) -> Iterator[Event]:
+        """Steps until `until` of them are taken, and the learning phases that belong to them."""
+        if self.n_steps == 0:
+            self.replay.begin(self.env.reset())
+        while True:
+            if any(self.left.values()):
+                yield Event(self.n_steps, self._learn())
+            elif self.n_steps < until:
+                figures = self._step()
+                yield Event(self.n_steps, figures)
+            else:
+                return
+
+    def _step(self) -> dict[str, float]:
+        uniform = float(self.actions.random())
+        action = int(uniform * self.env.n_actions)
+        if self.epoch:
+            action = self.agent.act(self.replay.observation(), uniform)
+        step = self.env.step(action)
+        self.replay.add(action, step.reward, step.frame, step.terminated, step.truncated)
+        figures: dict[str, float] = {}
+        if step.episode_over:
+            self.returns.append(self.env.raw_return)
+            figures["charts/episodic_return"] = self.env.raw_return
+            figures["charts/episodic_length"] = self.env.n_steps
+        if step.terminated or step.truncated:
+            self.replay.begin(self.env.reset())
+        self.n_steps += 1
+        self.fresh += 1
+        if self._is_due():
+            self._begin_phase()
+        return figures
+
+    def _is_due(self) -> bool:
+        """Whether a learning phase follows this step."""
+        is_full, is_last = self.fresh == self.config.epoch_steps, self.n_steps == self.steps
+        limit = self.config.epochs
+        return (is_full or is_last) and (limit is None or self.epoch < limit)
+
+    def _begin_phase(self) -> None:
+        share = self.fresh / self.config.epoch_steps
+        self.fresh = 0
+        if not self.replay.tree.total > 0:  # a run of a few steps, none of which can be drawn
+            return
+        self.epoch += 1
+        self.due = {
+            "model": model_updates_in(self.config, self.epoch, share),
+            "policy": rounds_in(self.config, self.epoch, share),
+        }
+        self.left = dict(self.due)
+        self.agent.world.measure(self.replay)
+
+    def _learn(self) -> dict[str, float]:
+        """One piece of a learning phase; its figures now and then, averaged."""
+        part = "model" if self.left["model"] else "policy"
+        update = self.agent.update_model if part == "model" else self.agent.update_policy
+        self.lately.add(update(self.replay))
+        self.n_pieces += 1
+        self.left[part] -= 1
+        done, due = self.due[part] - self.left[part], self.due[part]
+        if NOTES * done // due == NOTES * (done - 1) // due:
+            return {}
+        parts = (self.due[name] - self.left[name] for name in self.due)
+        figures = {"charts/epoch": self.epoch - 1 + sum(parts) / sum(self.due.values())}
+        return figures | self.lately.take()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the frames of the replay, which go to files of their own."""
+        return {
+            "agent": self.agent.state_dict(),
+            "env": self.env.state_dict(),
+            "actions": stream_state(self.actions),
+            "n_steps": self.n_steps,
+            "n_pieces": self.n_pieces,
+            "epoch": self.epoch,
+            "fresh": self.fresh,
+            "due": dict(self.due),
+            "left": dict(self.left),
+            "returns": np.array(self.returns, dtype=np.float64),
+            "lately": self.lately.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.agent.load_state_dict(state["agent"])
+        self.env.load_state_dict(state["env"])
+        self.actions = restore_stream(state["actions"])
+        self.n_steps, self.n_pieces = state["n_steps"], state["n_pieces"]
+        self.epoch, self.fresh = state["epoch"], state["fresh"]
+        self.due, self.left = dict(state["due"]), dict(state["left"])
+        self.returns = state["returns"].tolist()
+        self.lately.load_state_dict(state["lately"])

@@ -1,0 +1,124 @@
+"""Rollouts inside a world model, step by step, and what the policy learns from them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from agents.simple_play import SEA, Spy, learner
+from torch import Tensor
+
+from contrastive_ucb.agents import simple as module
+from contrastive_ucb.agents.dreams import Dream, dream
+from contrastive_ucb.agents.ppo import Experience
+from contrastive_ucb.agents.simple import Simple
+from contrastive_ucb.data.replay import Replay
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def rolled(agent: Simple, replay: Replay, seed: int = 3) -> Dream:
+    config, draws = agent.config, np.random.default_rng(seed)
+    parts = agent.world.model, agent.ppo.network, agent.world.support, replay, draws
+    return dream(*parts, config.rollout_steps, config.rollouts)
+
+
+def test_dreams_go_on_where_the_model_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The history of every step is the one before with the frame that was drawn."""
+    agent, replay = learner(rollout_steps=5, rollouts=4)
+    model = agent.world.model
+    with torch.no_grad():
+        model.end.bias.fill_(-50)  # nothing ends
+    spy = Spy(model, monkeypatch, "foresee")
+    real_draw = model.draw_frame
+    drawn: list[Tensor] = []
+    monkeypatch.setattr(
+        model, "draw_frame", lambda *asked: drawn.append(real_draw(*asked)) or drawn[-1]
+    )
+    found = rolled(agent, replay)
+    assert found.values.shape == (6, 4)
+    assert not found.ended.any()
+    for step in range(4):
+        old = spy.histories[step][:, 4:]
+        assert spy.histories[step + 1].equal(torch.cat([old, drawn[step]], dim=1))
+        assert found.observations[step].equal(spy.histories[step][:, -4:])
+    real = {x.tobytes() for x in replay.observations(replay.drawable())}
+    assert all(x.numpy().tobytes() in real for x in spy.histories[0]), "begins with real frames"
+
+
+def test_an_end_begins_another_dream_with_real_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, replay = learner(rollout_steps=5, rollouts=4)
+    with torch.no_grad():
+        agent.world.model.end.bias.fill_(50)  # everything ends
+    spy = Spy(agent.world.model, monkeypatch, "foresee")
+    found = rolled(agent, replay)
+    assert found.ended.all()
+    real = {x.tobytes() for x in replay.observations(replay.drawable())}
+    for histories in spy.histories:
+        assert all(x.numpy().tobytes() in real for x in histories)
+    assert len({x.numpy().tobytes() for every in spy.histories for x in every}) > 4
+
+
+def test_what_is_paid_is_what_the_model_expects() -> None:
+    agent, replay = learner()
+    with torch.no_grad():
+        agent.world.model.reward.weight.zero_()
+        agent.world.model.reward.bias.fill_(-50)
+        agent.world.model.reward.bias[[0, 4]] = 0  # nothing or 4, as likely
+    found = rolled(agent, replay)
+    torch.testing.assert_close(found.rewards, torch.full_like(found.rewards, 2.0))
+
+
+def test_the_policy_learns_from_what_was_dreamt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Returns and advantages of every dreamt step, by a walk back from the last one."""
+    agent, replay = learner(discount=0.9, trace=0.6, rollout_steps=6)
+    with torch.no_grad():
+        agent.world.model.end.bias.zero_()  # every second step ends
+    dreamt: list[Dream] = []
+    learnt: list[Experience] = []
+
+    def dreaming(*given: Any) -> Dream:
+        dreamt.append(dream(*given))
+        return dreamt[-1]
+
+    def learning(steps: Experience, *_: Any) -> dict[str, float]:
+        learnt.append(steps)
+        return {}
+
+    monkeypatch.setattr(module, "dream", dreaming)
+    monkeypatch.setattr(agent.ppo, "learn", learning)
+    figures = agent.update_policy(replay)
+    (found,), (steps,) = dreamt, learnt
+    n_steps, count = found.rewards.shape
+    advantages = np.zeros((n_steps + 1, count))
+    for rollout in range(count):
+        for step in reversed(range(n_steps)):
+            goes_on = 1 - float(found.ended[step, rollout])
+            ahead = 0.9 * float(found.values[step + 1, rollout]) * goes_on
+            delta = float(found.rewards[step, rollout]) + ahead - float(found.values[step, rollout])
+            advantages[step, rollout] = delta + 0.9 * 0.6 * goes_on * advantages[step + 1, rollout]
+    flat = advantages[:-1].ravel()
+    assert 0 < float(found.ended.mean()) < 1
+    np.testing.assert_allclose(steps.returns, flat + found.values[:-1].flatten().numpy(), rtol=1e-4)
+    spread = (flat - flat.mean()) / flat.std(ddof=1)
+    np.testing.assert_allclose(steps.advantages, spread, rtol=1e-3, atol=1e-5)
+    assert steps.actions.equal(found.actions.flatten())
+    assert steps.log_probs.equal(found.log_probs.flatten())
+    assert steps.observations.equal(found.observations.flatten(0, 1))
+    assert figures["charts/dreamt_reward"] == pytest.approx(found.rewards.mean().item())
+    assert figures["charts/dreamt_ends"] == pytest.approx(found.ended.mean().item())
+
+
+def test_dreams_depend_on_their_stream_only() -> None:
+    agent, replay = learner(SEA)
+    one, again, other = rolled(agent, replay, 1), rolled(agent, replay, 1), rolled(agent, replay, 2)
+    assert one.observations.equal(again.observations)
+    assert one.rewards.equal(again.rewards)
+    assert not one.observations.equal(other.observations)
+    log_probs = agent.ppo.network(one.observations[0])[0].log_softmax(-1)
+    torch.testing.assert_close(
+        one.log_probs[0], log_probs.gather(1, one.actions[0][:, None])[:, 0].detach()
+    )

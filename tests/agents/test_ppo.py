@@ -1,0 +1,197 @@
+"""PPO: advantages against a plain loop, the objective on a batch worked by hand, a bandit."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from contrastive_ucb.agents import ppo as module
+from contrastive_ucb.agents.ppo import (
+    PPO,
+    ActorCritic,
+    Experience,
+    clipped_loss,
+    gae,
+    standardised,
+    taken,
+)
+from contrastive_ucb.agents.simple_config import configure_simple
+
+TINY = {"hidden": 8, "mlp": (8,), "batch_size": 16, "learning_rate": 0.01}
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def slow_gae(
+    rewards: Tensor, values: Tensor, ended: Tensor, discount: float, trace: float
+) -> list[list[float]]:
+    """sum_k (gamma lambda)^k delta_{t+k} of each step, until the first end."""
+    steps, count = rewards.shape
+    found = [[0.0] * count for _ in range(steps)]
+    for at in range(count):
+        for first in range(steps):
+            weight = 1.0
+            for step in range(first, steps):
+                over = bool(ended[step, at])
+                ahead = 0.0 if over else discount * float(values[step + 1, at])
+                delta = float(rewards[step, at]) + ahead - float(values[step, at])
+                found[first][at] += weight * delta
+                weight *= discount * trace
+                if over:
+                    break
+    return found
+
+
+@settings(deadline=None)
+@given(st.integers(1, 6), st.integers(1, 3), st.floats(0, 1), st.floats(0, 1), st.integers(0, 99))
+def test_advantages_are_sums_of_errors_up_to_the_end(
+    steps: int, count: int, discount: float, trace: float, seed: int
+) -> None:
+    draw = rng(seed)
+    rewards = torch.from_numpy(draw.standard_normal((steps, count)))
+    values = torch.from_numpy(draw.standard_normal((steps + 1, count)))
+    ended = torch.from_numpy((draw.random((steps, count)) < 0.3).astype(float))
+    got = gae(rewards, values, ended, discount, trace)
+    expected = slow_gae(rewards, values, ended, discount, trace)
+    torch.testing.assert_close(got, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_without_a_trace_it_is_the_error_of_one_step_and_with_a_full_one_the_return() -> None:
+    rewards, values = torch.tensor([[1.0], [2.0]]), torch.tensor([[5.0], [6.0], [7.0]])
+    never = torch.zeros(2, 1)
+    assert gae(rewards, values, never, 0.5, 0.0).flatten().tolist() == [1 + 3 - 5, 2 + 3.5 - 6]
+    full = gae(rewards, values, never, 0.5, 1.0) + values[:-1]
+    assert full.flatten().tolist() == [1 + 0.5 * 2 + 0.25 * 7, 2 + 0.5 * 7]
+
+
+def test_clipped_objective_worked_by_hand() -> None:
+    """Ratios 1, 2 and 1/2 with advantages of both signs, clip .2."""
+    ratios = torch.tensor([1.0, 2.0, 2.0, 0.5, 0.5])
+    advantages = torch.tensor([3.0, 1.0, -1.0, 1.0, -1.0])
+    got = clipped_loss(ratios.log(), advantages, 0.2)
+    assert got.tolist() == pytest.approx([-3.0, -1.2, 2.0, -0.5, 0.8])
+
+
+def test_beyond_the_clip_there_is_no_gradient_but_back_there_is() -> None:
+    log_ratio = torch.tensor([2.0, 0.5, 2.0, 0.5]).log().requires_grad_()
+    clipped_loss(log_ratio, torch.tensor([1.0, 1.0, -1.0, -1.0]), 0.2).sum().backward()
+    assert log_ratio.grad is not None
+    assert log_ratio.grad.tolist() == pytest.approx([0.0, -0.5, 2.0, 0.0])
+
+
+def test_taken_and_standardised() -> None:
+    log_probs = torch.tensor([[0.1, 0.2], [0.3, 0.4]])
+    assert taken(log_probs, torch.tensor([1, 0])).tolist() == pytest.approx([0.2, 0.3])
+    spread = standardised(torch.tensor([1.0, 2.0, 6.0]))
+    assert float(spread.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(spread.std()) == pytest.approx(1, abs=1e-5)
+    assert standardised(torch.ones(4)).tolist() == [0.0] * 4
+
+
+def bandit(config_changes: dict[str, object] | None = None) -> PPO:
+    config = configure_simple({**TINY, **(config_changes or {})}, (3,))
+    return PPO(ActorCritic((3,), 4, config, rng()), config)
+
+
+def experience(ppo: PPO, seed: int = 0, n: int = 64) -> Experience:
+    """One step each; action 2 pays, whatever is seen."""
+    draw = rng(seed)
+    seen = torch.from_numpy(draw.random((n, 3), dtype=np.float32))
+    with torch.no_grad():
+        log_probs = ppo.network(seen)[0].log_softmax(-1)
+    actions = torch.from_numpy(draw.integers(0, 4, n))
+    paid = (actions == 2).float()
+    return Experience(seen, actions, taken(log_probs, actions), standardised(paid), paid)
+
+
+def test_a_new_policy_prefers_nothing() -> None:
+    logits, values = bandit().network(torch.rand(5, 3))
+    assert logits.shape == (5, 4)
+    assert values.shape == (5,)
+    assert logits.softmax(-1).sub(0.25).abs().max() < 0.2
+
+
+def test_it_learns_which_action_pays() -> None:
+    ppo = bandit()
+    for turn in range(30):
+        figures = ppo.learn(experience(ppo, turn), lambda seen: seen, rng(turn))
+    assert figures.keys() == {"losses/policy", "losses/value", "losses/entropy"}
+    assert ppo.n_updates == 30 * 3 * 4
+    chosen = ppo.network(torch.rand(50, 3))[0].argmax(-1)
+    assert set(chosen.tolist()) == {2}
+
+
+def test_the_loss_adds_what_the_policy_the_value_and_the_entropy_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each step by itself, in plain numbers."""
+    ppo = bandit({"batch_size": 64, "passes": 1, "value_weight": 0.7, "entropy": 0.3})
+    steps = experience(ppo)
+    steps.log_probs.add_(torch.linspace(-0.5, 0.5, 64))  # as if the policy had moved since
+    logits, values = (part.detach() for part in ppo.network(steps.observations))
+    total = 0.0
+    for row in range(64):
+        probs = logits[row].double().softmax(-1).numpy()
+        ratio = float(probs[steps.actions[row]]) / np.exp(float(steps.log_probs[row]))
+        advantage = float(steps.advantages[row])
+        kept = min(max(ratio, 1 - ppo.config.clip), 1 + ppo.config.clip)
+        total -= min(ratio * advantage, kept * advantage)
+        total += 0.7 * (float(values[row]) - float(steps.returns[row])) ** 2 / 2
+        total += 0.3 * float((probs * np.log(probs)).sum())
+    seen: list[float] = []
+    monkeypatch.setattr(module, "descend", lambda *given: seen.append(given[-1].item()))
+    ppo.learn(steps, lambda seen: seen, rng())
+    assert seen == pytest.approx([total / 64], rel=1e-5)
+
+
+def test_the_first_update_has_no_clip_to_feel() -> None:
+    """Before anything changed the ratio is 1 and the loss is minus the mean advantage, 0."""
+    ppo = bandit({"passes": 1, "batch_size": 64})
+    figures = ppo.learn(experience(ppo), lambda seen: seen, rng())
+    assert figures["losses/policy"] == pytest.approx(0, abs=1e-6)
+    assert figures["losses/entropy"] == pytest.approx(np.log(4), abs=1e-2)
+
+
+def test_state_goes_on_where_it_was() -> None:
+    one, other = bandit(), bandit()
+    for turn in range(2):
+        one.learn(experience(one, turn), lambda seen: seen, rng(turn))
+    other.load_state_dict(one.state_dict())
+    kept = one.state_dict()
+    for ppo in (one, other):
+        ppo.learn(experience(ppo, 7), lambda seen: seen, rng(7))
+    for name, value in one.network.state_dict().items():
+        assert value.equal(other.network.state_dict()[name])
+    assert one.n_updates == other.n_updates
+    assert kept["n_updates"] < one.n_updates, "the state is a copy"
+
+
+def test_a_nan_is_named_before_a_weight_changes() -> None:
+    ppo = bandit({"batch_size": 64})
+    before = ppo.state_dict()["network"]
+    steps = experience(ppo)
+    steps.advantages[3] = torch.nan
+    with pytest.raises(ArithmeticError, match=r"the advantage has a NaN .* update 1 of the policy"):
+        ppo.learn(steps, lambda seen: seen, rng())
+    for name, value in ppo.network.state_dict().items():
+        assert value.equal(before[name])
+
+
+def test_a_weight_or_gradient_that_is_broken_is_named() -> None:
+    ppo = bandit({"batch_size": 64})
+    steps = experience(ppo)
+    with torch.no_grad():
+        ppo.network.critic.bias.fill_(torch.inf)
+    says = r"the weight critic.bias has a NaN .* in update 1 of the policy"
+    with pytest.raises(ArithmeticError, match=says):
+        ppo.learn(steps, lambda seen: seen, rng())
+    ppo = bandit({"batch_size": 64})
+    ppo.network.actor.weight.register_hook(lambda gradient: gradient * torch.nan)
+    says = r"the gradient of actor.weight has a NaN .* in update 1 of the policy"
+    with pytest.raises(ArithmeticError, match=says):
+        ppo.learn(experience(ppo), lambda seen: seen, rng())
+    assert ppo.n_updates == 0

@@ -1,0 +1,174 @@
+"""SimPLe's settings: the published numbers, sizes by the frames, schedules, and what is refused."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from contrastive_ucb.agents.deep_config import RainbowConfig
+from contrastive_ucb.agents.simple_config import (
+    FULL,
+    KINDS,
+    SMALL,
+    SimpleConfig,
+    configure_simple,
+    model_updates_in,
+    rounds_in,
+)
+
+ATARI, MINATAR, VECTOR = (1, 84, 84), (4, 10, 10), (25,)
+PAGE = Path(__file__).parents[2] / "docs" / "simple.md"
+
+
+def test_full_has_the_published_numbers() -> None:
+    full = configure_simple({}, ATARI)
+    assert full == configure_simple({}) == FULL == SimpleConfig()
+    assert (full.epoch_steps, full.epochs) == (6400, 15)
+    assert (full.rollouts, full.rollout_steps) == (16, 50)
+    assert (full.model_updates, full.first_model_updates) == (15_000, 45_000)
+    assert (full.history, full.width, full.doublings, full.middle) == (4, 96, 3, 2)
+    assert (full.bits, full.loss_floor, full.model_batch) == (128, 0.03, 4)
+    assert (full.discount, full.trace, full.clip, full.entropy) == (0.99, 0.95, 0.1, 0.01)
+    assert (full.learning_rate, full.passes, full.value_weight, full.clip_norm) == (
+        2.5e-4,
+        3,
+        1,
+        0.5,
+    )
+    assert full.batch_size == 20 * full.rollouts
+
+
+def test_fifteen_epochs_dream_15_2_million_steps() -> None:
+    """The figure that the publication gives for a whole run."""
+    rounds = [rounds_in(FULL, epoch) for epoch in range(1, 16)]
+    assert rounds == [1000] * 7 + [2000] + [1000] * 3 + [2000] + [1000] * 2 + [3000]
+    assert sum(rounds) * FULL.rollouts * FULL.rollout_steps == 15_200_000
+    assert sum(model_updates_in(FULL, epoch) for epoch in range(1, 16)) == 255_000
+    assert FULL.epoch_steps * 15 == 96_000
+
+
+def test_a_short_epoch_learns_in_proportion_and_at_least_something() -> None:
+    assert model_updates_in(FULL, 1, 0.5) == 22_500
+    assert model_updates_in(FULL, 2, 0.5) == 7_500
+    assert rounds_in(FULL, 15, 0.5) == 1500
+    assert model_updates_in(SMALL, 2, 1e-9) == rounds_in(SMALL, 2, 1e-9) == 1
+
+
+def test_the_size_follows_from_the_frames_unless_it_is_chosen() -> None:
+    assert configure_simple({}, MINATAR).size == configure_simple({}, VECTOR).size == "small"
+    assert configure_simple({}, MINATAR) == SMALL
+    assert configure_simple({"size": "full"}, MINATAR) == FULL
+    small = configure_simple({"size": "small"}, ATARI)
+    assert (small.size, small.halvings, small.bits) == ("small", 4, SMALL.bits)
+    assert configure_simple({"width": 7}, VECTOR).width == 7
+    assert configure_simple({}, VECTOR).width != SMALL.width
+
+
+def test_settings_of_one_name_have_one_type_in_all_agents() -> None:
+    """The command line reads a value before it knows whose it is."""
+    own, other = get_type_hints(SimpleConfig), get_type_hints(RainbowConfig)
+    shared = own.keys() & other.keys()
+    assert "learning_rate" in shared
+    assert all(own[name] == other[name] for name in shared)
+
+
+def test_every_setting_can_be_set_alone() -> None:
+    odd: dict[type, Any] = {int: 3, float: 0.5}
+    special = {
+        "size": "small",
+        "epochs": 2,
+        "frame_max": 2.0,
+        "extra_rounds": (3,),
+        "encoder": "mlp",
+        "mlp": (5,),
+    }
+    kinds = get_type_hints(SimpleConfig)
+    for one in fields(SimpleConfig):
+        value = special.get(one.name, odd.get(kinds[one.name]))
+        config = configure_simple({one.name: value}, ATARI)
+        assert getattr(config, one.name) == value, one.name
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"size": "smal"}, "no size is called 'smal'; did you mean 'small'"),
+        ({"round": 3}, "no setting is called 'round'; did you mean 'rounds'"),
+        ({"bonus.scale": 1.0}, "no setting is called 'bonus.scale'"),
+        ({"rounds": 0}, "rounds must be at least 1, got 0"),
+        ({"rounds": 2.5}, "rounds must be int, got 2.5"),
+        ({"bits": 0}, "bits must be at least 1"),
+        ({"halvings": -1}, "halvings must be at least 0"),
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"epochs": "many"}, r"epochs must be int \| None, got 'many'"),
+        ({"extra_rounds": (0,)}, "each of extra_rounds must be at least 1, got 0"),
+        ({"clip": 0.0}, "clip must be positive"),
+        ({"discount": 1.1}, r"discount must be in \[0, 1\]"),
+        ({"trace": -0.1}, r"trace must be in \[0, 1\]"),
+        ({"bits_pull": 2}, r"bits_pull must be in \[0, 1\]"),
+        ({"frame_max": -1.0}, "frame_max must be positive"),
+        ({"mlp": ()}, "mlp must be widths of at least 1"),
+        ({"reward_atoms": 1}, "reward_atoms must be at least 2"),
+        ({"model_learning_rate": 0.0}, "model_learning_rate must be positive"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        configure_simple(settings, MINATAR)
+    assert "\n" not in str(error.value)
+
+
+def test_one_and_one_point_nought_are_the_same() -> None:
+    assert repr(replace(FULL, value_weight=1)) == repr(FULL)
+
+
+def table_with(first_line: str) -> dict[str, list[str]]:
+    """The rows of the table that begins with this line: the first cell of each, and the others."""
+    after = PAGE.read_text(encoding="utf-8").split(f"\n{first_line}\n", 1)[1]
+    rows = [line for line in after.split("\n\n", 1)[0].splitlines() if "---" not in line]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return {first: rest for first, *rest in cells}
+
+
+def cells_of(config: SimpleConfig) -> dict[str, str]:
+    """What the page says of a size."""
+    sizes = (config.width, config.halvings, config.doublings, config.middle)
+    limit = f"{config.epochs}, then it plays on without learning"
+    return {
+        "real steps an epoch": f"{config.epoch_steps:,}",
+        "epochs": "as many as there are steps for" if config.epochs is None else limit,
+        "frames the model looks at": f"{config.history}",
+        "its channels, halvings, doublings, layers in the middle": ", ".join(map(str, sizes)),
+        "its bits": f"{config.bits}",
+        "its updates, first phase / later": (
+            f"{config.first_model_updates:,} / {config.model_updates:,}"
+        ),
+        "windows an update, steps of each": f"{config.model_batch}, {config.unroll}",
+        "its learning rate": f"{config.model_learning_rate:g}",
+        "weight of the frame, floor of a pixel": (
+            f"{config.frame_weight:g}, {config.loss_floor:g}"
+        ),
+        "rollouts": f"{config.rollouts} of {config.rollout_steps} steps",
+        "rounds of PPO a phase": f"{config.rounds:,}",
+        "phases with as many again": ", ".join(map(str, config.extra_rounds)) or "none",
+        "units of the policy, learning rate, clip, batch": (
+            f"{config.hidden}, {config.learning_rate:g}, {config.clip:g}, {config.batch_size}"
+        ),
+    }
+
+
+def test_the_page_has_the_settings_of_both_sizes() -> None:
+    full, small = cells_of(FULL), cells_of(SMALL)
+    assert table_with("| | `full` | `small` |") == {row: [full[row], small[row]] for row in full}
+
+
+def test_the_page_says_what_differs_by_the_kind_of_frames() -> None:
+    shown = table_with("| frames | differences in `small` |")
+    names = {"images of 36x36 and more": "atari", "vectors": "mlp"}
+    for words, kind in names.items():
+        differs = " ".join(f"{name}={value}" for name, value in KINDS[kind].items())
+        assert shown.pop(words) == [f"`{differs}`"]
+    assert not shown
+    assert {kind for kind, differs in KINDS.items() if differs} == set(names.values())
