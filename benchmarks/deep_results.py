@@ -61,6 +61,12 @@ COMPARISON = {
     )
     for game in GAMES
     for agent, words in PEERS.items()
+} | {  # SimPLe learns in phases, at a pace of its own
+    f"minatar-{game.lower()}-simple": (
+        f"train MinAtar/{game}-v1 --algo simple --steps {MINATAR_STEPS}",
+        3,
+    )
+    for game in GAMES
 }
 LONG = {  # one seed each
     f"minatar-{game.lower()}-long": (

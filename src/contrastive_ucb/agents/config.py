@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args, get_type_hints
+from typing import Literal, get_args
 
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.agents.neural_config import NeuralConfig, Switch
+from contrastive_ucb.checks import check_size, kinds_of
 
 Features = Literal["contrastive", "likelihood", "true", "table"]
 FunctionClass = Literal["counts", "finite"]
@@ -13,12 +14,11 @@ Negatives = Literal["sampled", "exact"]
 ScheduleName = Literal["practical", "theory"]
 CovarianceForm = Literal["sum", "averaged"]
 RewardKnowledge = Literal["auto", "known", "learnt"]
-Switch = Literal["auto", "on", "off"]
 Equilibrium = Literal["cce", "midpoint", "tight"]
 
 
 @dataclass(frozen=True)
-class AgentConfig:
+class AgentConfig(NeuralConfig):
     """Everything that makes the agent, apart from the MDP and the seed."""
 
     rank: int | None = None
@@ -61,7 +61,7 @@ class AgentConfig:
     """Pseudo-visits a pair and a latent, which look like P^-."""
 
     def __post_init__(self) -> None:
-        for name, kind in get_type_hints(type(self)).items():
+        for name, kind in kinds_of(type(self)).items():
             if (choices := get_args(kind)) and isinstance(choices[0], str):
                 value = getattr(self, name)
                 if value not in choices:
@@ -79,6 +79,7 @@ class AgentConfig:
         for name in ("epsilon", "failure"):
             if getattr(self, name) > 1:
                 raise ValueError(f"{name} must be at most 1, got {getattr(self, name)}")
+        self._check_neural()
         if self.function_class == "finite" and self.features != "contrastive":
             raise ValueError(
                 f"function_class 'finite' goes with contrastive features, not {self.features!r}"

@@ -17,19 +17,22 @@ import numpy as np
 
 from contrastive_ucb.agents.config import AgentConfig
 from contrastive_ucb.agents.learner import Learner
-from contrastive_ucb.agents.observation import checked_observation
 from contrastive_ucb.agents.peers import preset
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.planning.value_iteration import greedy, plan
 
+MDP = TabularMDP | ObservedEnv
+
 
 class ContrastiveUCB(Learner[AgentConfig]):
-    """Contrastive UCB on a finite MDP, or on several of one size, one a seed.
+    """Contrastive UCB on a finite MDP, or on several of one size, one a seed; or on observations.
 
-    env        a TabularMDP (or any of the built-in ones), or a list of them
+    env        a TabularMDP (or any of the built-in ones), or a list of them; or a ContinuousMDP, a
+               RichLock, a GymObserved
     seed       of the random streams, at least 0; a list with a list of MDPs
     algo       "contrastive-ucb" or a peer: rep-ucb, lsvi-ucb, ucbvi, no-bonus, epsilon-greedy,
                uniform
@@ -41,7 +44,7 @@ class ContrastiveUCB(Learner[AgentConfig]):
 
     def __init__(
         self,
-        env: TabularMDP | Sequence[TabularMDP],
+        env: MDP | Sequence[MDP],
         *,
         seed: int | Sequence[int] = 0,
         algo: str = "contrastive-ucb",
@@ -50,8 +53,9 @@ class ContrastiveUCB(Learner[AgentConfig]):
     ):
         envs, config = _mdps(env), preset(algo, **settings)
         super().__init__(envs, seed, algo, config, negative_distribution)
-        self.policies = np.full(self.batch.rewards.shape, 1 / self.batch.n_actions)  # line 1: pi^0
-        self.values = np.zeros(self.batch.rewards.shape[:3])
+        shape = self.world.shape
+        self.policies = np.full(shape, 1 / shape[-1])  # line 1: pi^0
+        self.values = np.zeros(shape[:-1])
 
     def _plan(self, kernel: Kernel, k: int) -> None:
         q, self.values = plan(kernel, self._rewards() + self.bonus, self._ceiling())  # 11-12
@@ -59,9 +63,16 @@ class ContrastiveUCB(Learner[AgentConfig]):
             raise ArithmeticError(f"V-bar has a NaN or infinite entry in round {k}")
         self.policies = greedy(q)  # line 13
 
+    def _choose(self, step: int, bounds: list[Array]) -> Array:
+        return greedy(bounds[0])  # line 13 at other states
+
     @property
     def _planned(self) -> Array:
         return self.policies
+
+    @property
+    def _planned_values(self) -> list[Array]:
+        return [self.values]
 
     @property
     def policy(self) -> Array:
@@ -71,17 +82,20 @@ class ContrastiveUCB(Learner[AgentConfig]):
 
     def predict(
         self,
-        observation: IntArray,
+        observation: Any,
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[IntArray, Any]:
-        """The actions for observations (step, state), (2,) or (n, 2), as Gymnasium gives them.
+        """The actions for observations as Gymnasium gives them, one or a row of them.
 
-        The policy is deterministic. `state` and `episode_start` are there for tools that pass them.
+        A finite MDP shows (step, state). Elsewhere the step is the `state` of this method: None at
+        the first, then what came back. The policy is deterministic; `episode_start` is there for
+        tools that pass it.
         """
-        at = checked_observation(observation, self.policy.shape[:2])
-        return np.asarray(self.policy.argmax(-1)[at[..., 0], at[..., 1]]), state
+        self._only("agent.policies")
+        (probs,), state = self._seen(observation, state, [self.policies[0]], "last")
+        return np.asarray(probs.argmax(-1)), state
 
     def state_of(self, seed: int) -> dict[str, Any]:
         planned = {"policy": self.policies[seed], "values": self.values[seed]}
@@ -93,15 +107,17 @@ class ContrastiveUCB(Learner[AgentConfig]):
         self.values = np.stack([state["values"] for state in states])
 
 
-def _mdps(env: TabularMDP | Sequence[TabularMDP]) -> list[TabularMDP]:
+def _mdps(env: MDP | Sequence[MDP]) -> list[MDP]:
     """The MDPs without the wrappers that gymnasium.make puts around them."""
     given = env if isinstance(env, Sequence) else [env]
     inner = [getattr(one, "unwrapped", one) for one in given]
     for one in inner:
-        if isinstance(one, TabularGame):
+        players = len(one.action_shape) if isinstance(one, ObservedEnv) else 1
+        if isinstance(one, TabularGame) or players > 1:
             raise ValueError(f"{one.name} is a game of two players; give it to ContrastiveULCB")
-        if not isinstance(one, TabularMDP):
+        if not isinstance(one, (TabularMDP, ObservedEnv)):
             raise ValueError(
-                f"{type(one).__name__} is not a finite MDP; give its arrays to TabularMDP(P, r)"
+                f"{type(one).__name__} is not a finite MDP; give its arrays to TabularMDP(P, r), or"
+                " an environment with Box observations by its id to GymObserved"
             )
     return inner

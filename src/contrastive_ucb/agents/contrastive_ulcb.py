@@ -23,13 +23,13 @@ import numpy as np
 
 from contrastive_ucb.agents.config import GameConfig
 from contrastive_ucb.agents.learner import Learner
-from contrastive_ucb.agents.observation import checked_observation
 from contrastive_ucb.agents.peers import game_preset
 from contrastive_ucb.agents.profile import Profile
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.envs.batch import draw
 from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.planning.markov_game import Bounds, independent, marginals, plan_bounds
 from contrastive_ucb.planning.matrix_game import (
     CCE,
@@ -39,11 +39,13 @@ from contrastive_ucb.planning.matrix_game import (
     solve_nash,
 )
 
+Game = TabularGame | ObservedEnv
+
 
 class ContrastiveULCB(Learner[GameConfig]):
-    """Contrastive ULCB on a finite zero-sum game, or on several of one size, one a seed.
+    """Contrastive ULCB on a finite zero-sum game, or on several of one size; or on observations.
 
-    env        a TabularGame (or LowRankGame, LockGame), or a list of them
+    env        a TabularGame (or LowRankGame, LockGame), or a list of them; or a RichLockGame
     seed       of the random streams, at least 0; a list with a list of games
     algo       "contrastive-ulcb" or a peer: rep-ulcb, omni-vi, midpoint-nash, tight-cce, no-bonus,
                uniform
@@ -52,11 +54,12 @@ class ContrastiveULCB(Learner[GameConfig]):
     """
 
     kind = "contrastive-ulcb"
-    _streams = (*Learner._streams, "round", "act")  # the last is for `predict`
+    _streams = ("round", "act")  # the last is for `predict`
+    _least = -1.0
 
     def __init__(
         self,
-        env: TabularGame | Sequence[TabularGame],
+        env: Game | Sequence[Game],
         *,
         seed: int | Sequence[int] = 0,
         algo: str = "contrastive-ulcb",
@@ -65,14 +68,15 @@ class ContrastiveULCB(Learner[GameConfig]):
     ):
         envs, config = _games(env), game_preset(algo, **settings)
         super().__init__(envs, seed, algo, config, negative_distribution)
-        n_seeds, horizon, n_states, n_joint = self.batch.rewards.shape
-        rows, columns = self.batch.action_shape
+        n_seeds, horizon, n_states, n_joint = self.world.shape
+        rows, columns = self.world.action_shape
         self.n_actions = rows, columns
         shape = (n_seeds, horizon, n_states)
         joint = np.full((*shape, rows, columns), 1 / n_joint)  # line 1: sigma^0
         self.bounds = Bounds(joint, np.zeros(shape), np.zeros(shape))
+        listed = (n_seeds, horizon, self.world.n_listed)
         self.last, self.best, self.drawn = (
-            Profile.uniform(shape, self.n_actions) for _ in range(3)
+            Profile.uniform(listed, self.n_actions) for _ in range(3)
         )
         self.cce_gap = np.zeros(n_seeds)  # of this round, the largest over states and steps
         self.cce_stages = np.zeros((n_seeds, len(STAGES)), dtype=np.int64)  # games solved by each
@@ -101,49 +105,73 @@ class ContrastiveULCB(Learner[GameConfig]):
 
     def predict(
         self,
-        observation: IntArray,
+        observation: Any,
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[tuple[IntArray, IntArray], Any]:
-        """An action of each player for observations (step, state), (2,) or (n, 2).
+        """An action of each player for observations, one or a row of them, as in ContrastiveUCB.
 
         Equilibria are mixed, so actions are drawn unless `deterministic` asks for the likeliest.
-        `state` and `episode_start` are there for tools that pass them.
+        `episode_start` is there for tools that pass it.
         """
-        at = checked_observation(observation, self.best.row.shape[1:3])
-        row, column = (policy[at[..., 0], at[..., 1]] for policy in self.policies)
+        self._only("agent.best.row and agent.best.column")
+        tables = [self.best.row[0], self.best.column[0]]
+        (row, column), state = self._seen(observation, state, tables, "best")
         if deterministic:
             return (np.asarray(row.argmax(-1)), np.asarray(column.argmax(-1))), state
-        uniform = self.streams["act"][0].random((2, *at.shape[:-1]))
+        uniform = self.streams["act"][0].random((2, *row.shape[:-1]))
         return (draw(row, uniform[0]), draw(column, uniform[1])), state
 
     @property
     def _planned(self) -> Array:
-        return self.bounds.joint.reshape(self.batch.rewards.shape)
+        return self.bounds.joint.reshape(self.world.shape)
+
+    @property
+    def _planned_values(self) -> list[Array]:
+        return [self.bounds.v_upper, self.bounds.v_lower]
+
+    def _kept(self, k: int) -> list[str]:
+        names = ("last", "best", "drawn")
+        return [name for name in names if getattr(self, name).number[0] == k]
+
+    def _choose(self, step: int, bounds: list[Array]) -> Array:
+        games = [q.reshape(1, -1, *self.n_actions) for q in bounds]
+        return self._equilibrium(step, *games).joint.reshape(bounds[0].shape)
 
     def _plan(self, kernel: Kernel, k: int) -> None:
-        self.cce_gap = np.zeros(self.batch.n_seeds)
+        self.cce_gap = np.zeros(len(self.seeds))
         bounds = plan_bounds(
             kernel,
             self._rewards(),
             self.bonus,
             self.n_actions,
-            self._equilibrium,
+            self._joint_at,
             self._ceiling(),
         )
         width = bounds.v_upper[:, 0] - bounds.v_lower[:, 0]
-        certificate = (width * self.batch.initial).sum(-1)
+        certificate = (width * self.world.initial).sum(-1)
         self.bounds = bounds
-        self.last = Profile(
-            *marginals(bounds.joint), certificate, np.full(self.batch.n_seeds, k)
-        )  # line 16
+        listed = bounds.joint[:, :, : self.world.n_listed]
+        self.last = Profile(*marginals(listed), certificate, np.full(len(self.seeds), k))  # line 16
         better = certificate <= self.best.certificate  # ties: the later round
         self.best = self.best.updated(better, self.last)
         self.drawn = self.drawn.updated(self._uniforms("round", 1)[:, 0] * k < 1, self.last)
 
-    def _equilibrium(self, step: int, upper: Array, lower: Array) -> Array:
-        """Line 15 for all seeds and states of one step; upper, lower and the result (B, S, A1, A2).
+    def _joint_at(self, step: int, upper: Array, lower: Array) -> Array:
+        """Line 15 for the states that are planned on, with its accounts.   (B, S, A1, A2)"""
+        # A guess is of use where the states are those of the last round.
+        guess = self.bounds.joint[:, step] if self.world.n_listed else None
+        found = self._equilibrium(step, upper, lower, guess)
+        self.cce_gap = np.maximum(self.cce_gap, found.gap.max(-1))
+        solved = (found.stage[..., None] == np.arange(len(STAGES))).sum(1)
+        self.cce_stages = self.cce_stages + solved
+        return found.joint
+
+    def _equilibrium(
+        self, step: int, upper: Array, lower: Array, guess: Array | None = None
+    ) -> CCE:
+        """Line 15 for all seeds and states of one step; upper, lower and guess (B, S, A1, A2).
 
         A CCE whose measured gap is above iota_k is an error. Only the Nash equilibrium of the
         midpoint is taken as it is, since it promises no CCE.
@@ -159,15 +187,10 @@ class ContrastiveULCB(Learner[GameConfig]):
             nash = solve_nash((upper + lower) / 2)
             joint = independent(nash.row, nash.column)
             gap = deviation_gain(joint, upper, lower)
-            found = CCE(joint, gap, np.full(gap.shape, STAGES.index("midpoint")))
-        elif kind == "tight":
-            found = solve_cce(upper, lower, iota, objective="tight")
-        else:
-            found = solve_cce(upper, lower, iota, start=self.bounds.joint[:, step])
-        self.cce_gap = np.maximum(self.cce_gap, found.gap.max(-1))
-        solved = (found.stage[..., None] == np.arange(len(STAGES))).sum(1)
-        self.cce_stages = self.cce_stages + solved
-        return found.joint
+            return CCE(joint, gap, np.full(gap.shape, STAGES.index("midpoint")))
+        if kind == "tight":
+            return solve_cce(upper, lower, iota, objective="tight")
+        return solve_cce(upper, lower, iota, start=guess)
 
     def state_of(self, seed: int) -> dict[str, Any]:
         bounds = {
@@ -192,11 +215,13 @@ class ContrastiveULCB(Learner[GameConfig]):
         self.cce_stages = np.stack([state["cce_stages"] for state in states])
 
 
-def _games(env: TabularGame | Sequence[TabularGame]) -> list[TabularGame]:
+def _games(env: Game | Sequence[Game]) -> list[Game]:
     """The games without the wrappers that PettingZoo puts around them."""
     given = env if isinstance(env, Sequence) else [env]
     inner = [getattr(one, "unwrapped", one) for one in given]
     for one in inner:
+        if isinstance(one, ObservedEnv) and len(one.action_shape) == 2:
+            continue
         if not isinstance(one, TabularGame):
             players = len(getattr(one, "possible_agents", ()))
             what = f" has {players} players and" if players not in (0, 2) else ""

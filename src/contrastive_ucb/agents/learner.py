@@ -2,15 +2,16 @@
 
 | paper              | here                        | shape           | line   |
 |--------------------|-----------------------------|-----------------|--------|
-| pi^{k-1}           | `roll_in`                   | (B, H, S, A)    | 1, 4   |
-| D_h^k              | `model` (counts)            |                 | 4      |
-| D~_h^k             | `totals.rolled_in`          | (B, H, Z)       | 4      |
+| pi^{k-1}           | `roll_in`, `acts`           | (B, H, S, A)    | 1, 4   |
+| D_h^k, D~_h^k      | `world`                     |                 | 4      |
 | phi^, psi^, P^     | `kernel`                    | (B, H, Z, d)    | 6-8    |
-| Sigma^_h^k         | `covariance(...)`           | (B, H, d, d)    | 9      |
 | beta_h^k           | `bonus`                     | (B, H, S, A)    | 10     |
 
 The paper updates h = H, ..., 1 one by one; lines 6 to 10 do not look at V, so all h go at once
 here and only what follows runs backwards. In a game A counts joint actions and z is (s, a, b).
+
+A `world` does lines 4 to 10: `TabularWorld` with every pair in tables, or `ObservedWorld` with
+networks, where S counts the draws of P^- that stand for infinitely many states.
 """
 
 from __future__ import annotations
@@ -22,23 +23,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
-import torch
 
 from contrastive_ucb.agents.config import AgentConfig
-from contrastive_ucb.agents.parts import (
-    Model,
-    checked_negatives,
-    make_model,
-    make_schedule,
-    resolve,
-)
+from contrastive_ucb.agents.neural_parts import resolve_neural
+from contrastive_ucb.agents.observation import checked_observation, checked_vectors
+from contrastive_ucb.agents.observed_world import ObservedWorld
+from contrastive_ucb.agents.parts import resolve
+from contrastive_ucb.agents.tables import HasTables
+from contrastive_ucb.agents.tabular_world import TabularWorld
+from contrastive_ucb.agents.world import Limits, World
 from contrastive_ucb.arrays import Array
-from contrastive_ucb.bonus.elliptical import bonus, cholesky, covariance, elliptical_width, log_det
+from contrastive_ucb.bonus.schedule import Coefficients
 from contrastive_ucb.checks import check_size
-from contrastive_ucb.data.collect import collect, n_uniforms, steps_per_round
-from contrastive_ucb.data.counts import PairTotals
-from contrastive_ucb.envs.batch import Env, EnvBatch
+from contrastive_ucb.envs.batch import Env
 from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.observed import ObservedEnv
+from contrastive_ucb.envs.shown import one_hot
 from contrastive_ucb.training.streams import restore_stream, stream, stream_state
 from contrastive_ucb.training.threads import one_thread
 
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=AgentConfig)
 
 
-class Learner(ABC, Generic[C]):
+class Learner(HasTables, ABC, Generic[C]):
     """Rounds of data, features, bonus and planning; a subclass says what planning is."""
 
     kind: str  # what a saved agent is recognised by
 
     def __init__(
         self,
-        envs: Sequence[Env],
+        envs: Sequence[Env | ObservedEnv],
         seed: int | Sequence[int],
         algo: str,
         config: C,
@@ -69,34 +69,27 @@ class Learner(ABC, Generic[C]):
                 f"{len(envs)} environments and {len(self.seeds)} seeds; give one environment for "
                 "each seed, for example [env] * 3 with seed=[0, 1, 2]"
             )
-        self.envs, self.algo = list(envs), algo
-        self.config: C = resolve(config, envs[0])
-        self.batch = EnvBatch.of(envs)
-        self.negatives = checked_negatives(negative_distribution, self.config, self.batch)
-        self.streams = {name: [stream(s, name) for s in self.seeds] for name in self._streams}
-        start = [stream(s, "start") for s in self.seeds]
-        self.model: Model = make_model(self.config, self.batch, self.negatives, start)
-        self.schedule = make_schedule(self.config, self.batch, self.negatives, self.model)
-        self.totals = PairTotals(self.batch.n_seeds, self.batch.horizon, self.batch.n_pairs)
+        self.envs, self.algo = _as_represented(envs, config), algo
+        kind = ObservedWorld if isinstance(self.envs[0], ObservedEnv) else TabularWorld
+        names = (*kind.streams, *self._streams)
+        self.streams = {name: [stream(s, name) for s in self.seeds] for name in names}
+        self.config, self.world = self._made(config, negative_distribution)
         self.n_rounds = 0
-        self.bonus = np.zeros(self.batch.rewards.shape)
-        self.log_det = np.zeros(self.batch.n_seeds)  # of Sigma, summed over steps
+        self.bonus = np.zeros(self.world.shape)
+        self.log_det = np.zeros(len(self.seeds))  # of Sigma, summed over steps
         self.kernel: Kernel | None = None
 
-    _streams: tuple[str, ...] = ("walk", "label")  # the random streams that go on round by round
+    _streams: tuple[str, ...] = ()  # random streams of the algorithm, beside those of the world
 
     def round(self) -> None:
-        """One iteration of the algorithm, which costs H trajectories."""
+        """One iteration of the algorithm, which costs H trajectories, or a multiple of that."""
         k = self.n_rounds + 1
-        n_walk, n_label = n_uniforms(self.batch.horizon)
-        walk, label = self._uniforms("walk", n_walk), self._uniforms("label", n_label)
-        tuples = collect(self.batch, self.roll_in, self.negatives, walk, label)  # line 4
-        self.model.add(tuples)
-        self.totals.add(tuples)
-        self.kernel = self.model.fit()  # lines 6-8
+        self.world.collect(self, k)  # line 4
+        self.kernel = self.world.fit(k)  # lines 6-8
         with one_thread():
-            self.bonus = self._bonus(self.kernel, k)  # lines 9-10
+            self.bonus, self.log_det = self.world.bonus(self.kernel, k)  # lines 9-10
         self._plan(self.kernel, k)
+        self.world.settle(self._kept(k), self._planned_values, self._limits())
         self.n_rounds = k
 
     @abstractmethod
@@ -109,60 +102,121 @@ class Learner(ABC, Generic[C]):
         """What was planned last, joint in a game   (B, H, S, A)"""
 
     @property
+    @abstractmethod
+    def _planned_values(self) -> list[Array]:
+        """V-upper of the last plan, and in a game V-lower, each (B, H, S)"""
+
+    @abstractmethod
+    def _choose(self, step: int, bounds: list[Array]) -> Array:
+        """The (joint) policy where Q-upper, and in a game Q-lower, are these.   (n, A) -> (n, A)"""
+
+    def _kept(self, k: int) -> list[str]:
+        """The names under which the policy of round k stays."""
+        return ["last"]
+
+    @property
     def roll_in(self) -> Array:
         """What the next round acts with, pi^{k-1}; epsilon-greedy and uniform mix it.
 
         returns (B, H, S, A)
         """
-        epsilon = self.config.epsilon
-        return np.asarray((1 - epsilon) * self._planned + epsilon / self.batch.n_actions)
+        return self.mixed(self._planned)
+
+    def acts(self, step: int, observations: Array) -> Array:
+        """The same at any observation   (n, D) -> (n, A)"""
+        return self.mixed(self.policy_at(step, observations))
+
+    def policy_at(self, step: int, observations: Array, kept: str = "last") -> Array:
+        """The planned policy at observations, joint in a game   (n, D) -> (n, A)"""
+        return self.judge(step, observations, kept)[0]
+
+    def judge(
+        self, step: int, observations: Array, kept: str = "last"
+    ) -> tuple[Array, list[Array]]:
+        """The policy (n, A) and its V-upper (n,), and in a game V-lower, at observations (n, D).
+
+        Before the first round the policy is uniform and the values are 0.
+        """
+        bounds = self.world.bounds(kept, step, observations)
+        if bounds is None:
+            n_joint = self.world.shape[-1]
+            policy = np.full((len(observations), n_joint), 1 / n_joint)
+            return policy, [np.zeros(len(policy)) for _ in self._planned_values]
+        policy = self._choose(step, bounds)
+        return policy, [np.asarray((policy * q).sum(-1)) for q in bounds]
 
     @property
     def trajectories(self) -> int:
-        return self.n_rounds * self.batch.horizon
+        return self.n_rounds * self.world.round_trajectories
 
     @property
     def env_steps(self) -> int:
-        return self.n_rounds * steps_per_round(self.batch.horizon)
+        return self.n_rounds * self.world.round_steps
 
-    def _bonus(self, kernel: Kernel, k: int) -> Array:
-        """Lines 9 and 10: min{gamma_k ||phi^||, 2H}, plus the learnt reward's width.
-
-        returns (B, H, S, A)
-        """
-        config, shape = self.config, self.batch.rewards.shape
-        scale, ridge = self.schedule(k)
-        divisor = k if config.covariance == "averaged" else 1  # erratum E1
-        if config.features == "table":  # one-hot features: Sigma is diagonal
-            diagonal = torch.from_numpy(self.totals.visits / divisor + ridge)
-            width, growth = diagonal.rsqrt(), diagonal.log().sum(-1)
-        else:
-            phi = torch.from_numpy(kernel.features)
-            known = config.features == "true"  # LSVI-UCB's own covariance has all its data
-            visits = self.totals.visits if known else self.totals.rolled_in
-            chol = cholesky(covariance(phi, torch.from_numpy(visits), ridge, divisor))
-            width, growth = elliptical_width(phi, chol), log_det(chol)
-        self.log_det = growth.sum(-1).numpy()
-        beta = bonus(width, scale, 2.0 * self.batch.horizon).numpy().reshape(shape)
-        if config.reward == "learnt":
-            visits = self.totals.visits.reshape(shape)
-            beta = beta + (config.alpha or 0.0) * config.reward_alpha / np.sqrt(visits + 1)
-        return np.asarray(beta)
+    def schedule(self, round_number: int) -> Coefficients:
+        """gamma_k and lambda_k."""
+        return self.world.schedule(round_number)
 
     def _rewards(self) -> Array:
-        """r_h, known or estimated by ridge regression on the counts (remark, l.168)."""
-        if self.config.reward == "known":
-            return self.batch.rewards
-        mean = self.totals.rewards / (self.totals.visits + 0.1)  # unvisited pairs: 0
-        return mean.reshape(self.batch.rewards.shape)
+        """r_h, known or learnt   (B, H, S, A)"""
+        return self.world.rewards()
+
+    def mixed(self, policy: Array) -> Array:
+        """A policy with the uniform actions that the roll-in has."""
+        epsilon = self.config.epsilon
+        return np.asarray((1 - epsilon) * policy + epsilon / policy.shape[-1])
 
     def _ceiling(self) -> Array | None:
         """H - h + 1, the most that can still be earned; None leaves Q as the paper has it."""
-        return np.arange(self.batch.horizon, 0.0, -1.0) if self.config.clips else None
+        return np.arange(self.world.shape[1], 0.0, -1.0) if self.config.clips else None
+
+    def _limits(self) -> Limits | None:
+        """What the planning of the algorithm clips Q to."""
+        ceiling = self._ceiling()
+        return None if ceiling is None else Limits(self._least * ceiling, ceiling)
+
+    _least: float = 0.0  # smallest return, in parts of the largest
 
     def _uniforms(self, name: str, count: int) -> Array:
         """Numbers in [0, 1) of one stream   (B, count)"""
         return np.stack([generator.random(count) for generator in self.streams[name]])
+
+    def _made(self, config: C, negative_distribution: Array | None) -> tuple[C, World]:
+        """The configuration with everything filled in, and the world that follows it."""
+        env = self.envs[0]
+        if not isinstance(env, ObservedEnv):
+            resolved = resolve(config, env)
+            finite = [one for one in self.envs if not isinstance(one, ObservedEnv)]
+            return resolved, TabularWorld(
+                finite, self.seeds, resolved, negative_distribution, self.streams
+            )
+        if len(self.envs) > 1:
+            raise ValueError("networks are trained for one seed at a time; make an agent a seed")
+        if negative_distribution is not None:
+            raise ValueError("negative_distribution is for tables; observations have density=...")
+        resolved = resolve_neural(config, env)
+        return resolved, ObservedWorld(env, resolved, self.streams)
+
+    def _seen(
+        self, observation: Any, state: Any, tables: Sequence[Array], kept: str
+    ) -> tuple[list[Array], Any]:
+        """The policies of all players where `predict` is asked, and the state after it.
+
+        Tables (H, S, A) are looked up at (step, state). Policies of observations count their steps
+        themselves: the state of `predict` is the step, and None is the first.
+        """
+        if isinstance(self.world, TabularWorld):
+            at = checked_observation(observation, tables[0].shape[:2])
+            return [table[at[..., 0], at[..., 1]] for table in tables], state
+        env = self.envs[0]
+        assert isinstance(env, ObservedEnv)
+        seen, step = checked_vectors(observation, state, env)
+        joint = self.policy_at(step, np.atleast_2d(seen), kept)
+        players = range(1, len(self.world.action_shape) + 1)
+        split = joint.reshape(-1, *self.world.action_shape)
+        others = [tuple(p for p in players if p != own) for own in players]
+        marginals = [split.sum(axis).reshape(*seen.shape[:-1], -1) for axis in others]
+        return marginals, step + 1
 
     # The three that follow are the user's doors; they reach right of this file in the arrow.
 
@@ -191,8 +245,7 @@ class Learner(ABC, Generic[C]):
         return {
             "n_rounds": self.n_rounds,
             "bonus": self.bonus[seed],
-            "model": self.model.state_of(seed),
-            "totals": self.totals.state_of(seed),
+            **self.world.state_of(seed),
             **streams,
         }
 
@@ -203,9 +256,9 @@ class Learner(ABC, Generic[C]):
             raise ValueError(f"the seeds are at rounds {sorted(rounds)}; load those of one round")
         self.n_rounds = rounds.pop()
         self.bonus = np.stack([state["bonus"] for state in states])
-        self.model.load_states([state["model"] for state in states])
-        self.totals.load_states([state["totals"] for state in states])
-        self.streams = {name: [restore_stream(s[name]) for s in states] for name in self.streams}
+        self.world.load_states(states)
+        # The world draws from the same dictionary, so it is filled and not replaced.
+        self.streams |= {name: [restore_stream(s[name]) for s in states] for name in self.streams}
 
     def _only(self, what: str) -> None:
         """Stop where a single seed is asked for and there are several."""
@@ -217,3 +270,19 @@ def check_seed(seed: int) -> int:
     """A seed as a plain integer; numpy's are welcome too."""
     check_size("seed", seed, least=0)
     return int(seed)
+
+
+def _as_represented(
+    envs: Sequence[Env | ObservedEnv], config: AgentConfig
+) -> list[Env | ObservedEnv]:
+    """The environments as the representation wants them: a finite one can be shown as vectors."""
+    if config.representation == "tabular":
+        for env in envs:
+            if isinstance(env, ObservedEnv):
+                raise ValueError(
+                    f"{env.name} is seen through observations, which no table holds; use"
+                    " representation='neural'"
+                )
+    if config.representation != "neural":
+        return list(envs)
+    return [env if isinstance(env, ObservedEnv) else one_hot(env) for env in envs]

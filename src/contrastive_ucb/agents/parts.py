@@ -32,6 +32,11 @@ class Model(Protocol):
 
 def resolve(config: C, env: Env) -> C:
     """The configuration with everything that depends on the MDP or game filled in."""
+    if config.trajectories not in (None, 1):
+        raise ValueError(
+            f"trajectories = {config.trajectories} is for networks; a round of tables has one"
+            " trajectory a step, so play more rounds"
+        )
     rank = config.rank or env.rank
     if rank is None and config.features in ("contrastive", "likelihood"):
         raise ValueError(

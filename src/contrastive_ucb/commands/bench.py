@@ -47,13 +47,14 @@ class Theory:
 
 
 def run(arguments: Sequence[str]) -> None:
-    from contrastive_ucb.commands import bench_deep
+    from contrastive_ucb.commands import bench_deep, bench_neural
     from contrastive_ucb.commands.bench_games import Games
 
     benches: dict[str, tuple[Any, Callable[[Any], dict[str, Any]], Callable[[Any], str]]] = {
         "theory": (Theory, _theory, partial(_text_of, "theory")),
         "games": (Games, _games, partial(_text_of, "games")),
         "deep": (bench_deep.Deep, bench_deep.measure, bench_deep.text_of),
+        "neural": (bench_neural.Neural, bench_neural.measure, partial(_text_of, "neural")),
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: cucb bench NAME [options]   ('cucb bench NAME --help' lists them)\n")

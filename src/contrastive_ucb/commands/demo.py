@@ -13,8 +13,8 @@ from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
 
 if TYPE_CHECKING:
-    from contrastive_ucb.experiments.solve import Problem
-    from contrastive_ucb.experiments.train import Training
+    from contrastive_ucb.experiments.problem import Problem
+    from contrastive_ucb.experiments.training import Training
 
 FIRST_UPDATE = 100  # steps in the deep sea before an agent learns: fewer would show nothing
 
@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> None:
 
 def problems_of(options: Demo) -> list[Problem]:
     """What the demo runs: first the MDPs, then the games."""
-    from contrastive_ucb.experiments.solve import Problem
+    from contrastive_ucb.experiments.problem import Problem
 
     lowrank = {"n_states": 10, "n_actions": 3, "rank": 3, "horizon": 4, "reward": "sparse"}
     lock = {"n_dead": 20, "n_actions": 5, "horizon": 6}
@@ -106,7 +106,7 @@ def problems_of(options: Demo) -> list[Problem]:
 
 def dives_of(options: Demo) -> list[list[Training]]:
     """What the demo trains in the deep sea: the seeds of each agent."""
-    from contrastive_ucb.experiments.train import Training
+    from contrastive_ucb.experiments.training import Training
     from contrastive_ucb.report.sea_page import SEA
 
     agents: dict[str, dict[str, Any]] = {"spr-ucb": {"bonus.preset": "algorithm-1"}, "spr": {}}

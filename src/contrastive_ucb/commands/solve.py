@@ -1,4 +1,4 @@
-"""`cucb solve ENV`: an algorithm on a finite MDP or game, one seed or several at once."""
+"""`cucb solve ENV`: an algorithm on an MDP or a game, one seed or several at once."""
 
 from __future__ import annotations
 
@@ -7,110 +7,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from contrastive_ucb.agents.config import AgentConfig, GameConfig
 from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS, game_preset, preset
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.commands.solve_envs import ENVIRONMENTS, File
 from contrastive_ucb.experiments.environments import family_of
 
 E = TypeVar("E")
-
-
-@dataclass(frozen=True)
-class LowRank:
-    """A random low-rank MDP: phi and psi are Dirichlet(.3)."""
-
-    n_states: int = 10
-    """S."""
-    n_actions: int = 3
-    """A."""
-    horizon: int = 4
-    """H, the steps of an episode."""
-    true_rank: int | None = None
-    """d of the MDP; by default --rank, or 3. Give both to choose the model's rank wrong."""
-    reward_kind: Literal["sparse", "linear"] = "sparse"
-    """A few rewards at the last step, or rewards linear in the features."""
-
-
-@dataclass(frozen=True)
-class Lock:
-    """A combination lock: one wrong action and the episode is lost; small rewards lead astray."""
-
-    horizon: int = 6
-    """H, the digits of the combination."""
-    n_actions: int = 10
-    """A; one of them is right."""
-    n_dead: int = 1
-    """Observations that the dead state is spread over; with 20 the bonus is needed."""
-
-
-@dataclass(frozen=True)
-class DeepSea:
-    """DeepSea: a treasure behind N steps to the right, each of which costs a little."""
-
-    size: int = 10
-    """N: rows, columns and steps."""
-
-
-@dataclass(frozen=True)
-class RiverSwim:
-    """RiverSwim: swimming against the current to the better bank."""
-
-    n_states: int = 6
-    """Positions in the river."""
-    horizon: int = 20
-    """H, the steps of an episode."""
-
-
-@dataclass(frozen=True)
-class LowRankGame:
-    """A random low-rank zero-sum game: phi and psi are Dirichlet(.3), rewards U[-1,1]."""
-
-    n_states: int = 6
-    """S."""
-    n_actions: int = 3
-    """Actions of the row player, and of the column player unless --n-column-actions says else."""
-    n_column_actions: int | None = None
-    """Actions of the column player."""
-    horizon: int = 3
-    """H, the steps of an episode."""
-    true_rank: int | None = None
-    """d of the game; by default --rank, or 3. Give both to choose the model's rank wrong."""
-
-
-@dataclass(frozen=True)
-class LockGame:
-    """A vault with an intruder and a guard: only the right joint action leads further in."""
-
-    horizon: int = 5
-    """H, the doors of the vault."""
-    n_actions: int = 3
-    """Actions of the row player, and of the column player unless --n-column-actions says else."""
-    n_column_actions: int | None = None
-    """Actions of the column player."""
-    n_dead: int = 10
-    """Observations that the dead state is spread over."""
-
-
-@dataclass(frozen=True)
-class File:
-    """Your own: an .npz with transitions (H,S,A,S) and rewards (H,S,A); a game has (H,S,A,B...)."""
-
-    path: Path | None = None
-    """Where the file is; numpy.savez(path, transitions=P, rewards=r) writes one."""
-
-
-ENVIRONMENTS: dict[str, type] = {
-    "lowrank": LowRank,
-    "lock": Lock,
-    "deepsea": DeepSea,
-    "riverswim": RiverSwim,
-    "lowrank-game": LowRankGame,
-    "lock-game": LockGame,
-    "file": File,
-}
 
 
 @dataclass(frozen=True)
@@ -147,7 +53,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Solve(Generic[E]):
-    """Run an algorithm on a finite MDP; regret, model error and optimism are accounted exactly."""
+    """Run an algorithm on an MDP; regret, model error and optimism are accounted exactly."""
 
     env: E
     run: Run
@@ -156,7 +62,7 @@ class Solve(Generic[E]):
 
 @dataclass(frozen=True)
 class SolveGame(Generic[E]):
-    """Run an algorithm on a finite zero-sum game; duality gap and bounds are accounted exactly."""
+    """Run an algorithm on a zero-sum game; duality gap and bounds are accounted exactly."""
 
     env: E
     run: Run
@@ -214,13 +120,16 @@ def _env_settings(command: Solve[Any] | SolveGame[Any]) -> dict[str, Any]:
     """The environment's own arguments; --rank speaks for the model, and here for the truth too."""
     settings = asdict(command.env)
     if "true_rank" in settings:
-        ranks = (settings.pop("true_rank"), command.agent.rank, 3)
+        default = getattr(command.env, "default_rank", 3)
+        ranks = (settings.pop("true_rank"), command.agent.rank, default)
         settings["rank"] = next(rank for rank in ranks if rank is not None)
     if "reward_kind" in settings:
         settings["reward"] = settings.pop("reward_kind")
     if "n_column_actions" in settings:
         rows, columns = settings["n_actions"], settings.pop("n_column_actions")
         settings["n_actions"] = [rows, rows if columns is None else columns]
+    if "id" in settings:
+        settings["env_id"] = settings.pop("id")
     if isinstance(command.env, File):
         settings = {"path": str(command.env.path), "rank": command.agent.rank}
     return settings
@@ -262,9 +171,9 @@ def _text(summary: dict[str, Any]) -> str:
 
 
 def _help() -> str:
-    lines = [f"  {name:12} {kind.__doc__}" for name, kind in ENVIRONMENTS.items()]
+    lines = [f"  {name:14} {kind.__doc__}" for name, kind in ENVIRONMENTS.items()]
     return (
-        "usage: cucb solve ENV [options]\n\nRun an algorithm on a finite MDP or zero-sum game and"
+        "usage: cucb solve ENV [options]\n\nRun an algorithm on an MDP or zero-sum game and"
         " account for it exactly.\n\nenvironments:\n" + "\n".join(lines) + "\n\nalgorithms (--algo)"
         f"\n  on MDPs   {', '.join(PRESETS)}\n  on games  {', '.join(GAME_PRESETS)}\n\n"
         "`cucb solve ENV --help` lists the options, for example\n"

@@ -6,13 +6,14 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
 
-from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
 from contrastive_ucb.agents.presets import ALGORITHMS
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.agents.simple_config import FULL, SimpleConfig
+from contrastive_ucb.checks import check_size, kinds_of
 from contrastive_ucb.commands.options import emit, parse
 
 HELP = f"""usage: cucb train ENV [options]
@@ -144,7 +145,9 @@ def use_threads(asked: int | None, frame_shape: tuple[int, ...]) -> None:
 
 def read_settings(words: Sequence[str]) -> dict[str, Any]:
     """KEY=VALUE words with each value in the type of its setting; `configure` knows the keys."""
-    kinds = _kinds()
+    from contrastive_ucb.experiments.settings import deep_kinds  # imports numpy
+
+    kinds = deep_kinds()
     settings: dict[str, Any] = {}
     for word in words:
         key, equals, text = word.partition("=")
@@ -183,14 +186,6 @@ def gathered(arguments: Sequence[str]) -> list[str]:
         else:
             (words if inside else others).append(word)
     return others + (["--set", *words] if words else [])
-
-
-def _kinds() -> dict[str, Any]:
-    """The type of every setting."""
-    own, bonus = get_type_hints(RainbowConfig), get_type_hints(BonusConfig)
-    preset = {"bonus.preset": str}
-    inner = {f"bonus.{name}": kind for name, kind in bonus.items()}
-    return {name: kind for name, kind in own.items() if name != "bonus"} | preset | inner
 
 
 def _value(key: str, text: str, kind: Any) -> Any:
@@ -244,19 +239,24 @@ def _takes(kind: Any) -> str:
 
 
 def _settings_help() -> str:
-    """Every setting of --set with its value in spr-ucb and what it takes."""
+    """Every setting of --set with its usual value and what it takes."""
     from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS  # imports torch
+    from contrastive_ucb.experiments.settings import rainbow_kinds
 
     usual = DEEP_PRESETS["spr-ucb"]
-    lines = [f"  {'bonus.preset':24} {'paper':10} one of {', '.join(BONUSES)}"]
-    for key, kind in _kinds().items():
+    lines = [
+        "settings (--set KEY=VALUE ...), their values in spr-ucb on Atari, and what they take:",
+        f"  {'bonus.preset':24} {'paper':10} one of {', '.join(BONUSES)}",
+    ]
+    for key, kind in rainbow_kinds().items():
         if key != "bonus.preset":
             lines.append(f"  {key:24} {_value_of(usual, key):10} {_takes(kind)}")
-    title = "settings (--set KEY=VALUE ...), their values in spr-ucb on Atari, and what they take:"
-    return "\n".join([title, *lines])
+    lines.append("settings of simple, which has no bonus, and their values in its size full:")
+    for key, kind in kinds_of(SimpleConfig).items():
+        lines.append(f"  {key:24} {_value_of(FULL, key):10} {_takes(kind)}")
+    return "\n".join(lines)
 
 
-def _value_of(config: RainbowConfig, key: str) -> str:
-    group, name = (config.bonus, key[6:]) if key.startswith("bonus.") else (config, key)
-    value = getattr(group, name)
+def _value_of(config: object, key: str) -> str:
+    value = reduce(getattr, key.split("."), config)
     return ",".join(str(one) for one in value) if isinstance(value, tuple) else str(value)

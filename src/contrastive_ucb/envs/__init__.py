@@ -2,29 +2,36 @@
 
 import gymnasium
 
+from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.deepsea import DeepSea
 from contrastive_ucb.envs.games import TabularGame
+from contrastive_ucb.envs.gym_observed import GymObserved
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.load import load_env
 from contrastive_ucb.envs.lock import Lock, LockGame
 from contrastive_ucb.envs.lowrank import LowRankGame, LowRankMDP
+from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
 from contrastive_ucb.envs.riverswim import RiverSwim
 from contrastive_ucb.envs.tabular import TabularMDP
 
 __all__ = [
+    "ContinuousMDP",
     "DeepSea",
+    "GymObserved",
     "Kernel",
     "Lock",
     "LockGame",
     "LowRankGame",
     "LowRankMDP",
+    "RichLock",
+    "RichLockGame",
     "RiverSwim",
     "TabularGame",
     "TabularMDP",
     "load_env",
 ]
 
-for _env in (DeepSea, Lock, LowRankMDP, RiverSwim, TabularMDP):
+for _env in (ContinuousMDP, DeepSea, Lock, LowRankMDP, RichLock, RiverSwim, TabularMDP):
     gymnasium.register(
         id=f"contrastive_ucb/{_env.__name__}-v0", entry_point=f"{_env.__module__}:{_env.__name__}"
     )

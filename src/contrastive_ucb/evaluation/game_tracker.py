@@ -13,26 +13,45 @@ round, the one with the best certificate (`exploitability`), and one drawn unifo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.evaluation.tracker import Tracker
-from contrastive_ucb.planning.markov_game import plan_nash, reply_values
+from contrastive_ucb.agents.profile import Profile
+from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.evaluation.tracker import Tracked, Tracker
+from contrastive_ucb.planning.markov_game import Bounds, plan_nash, reply_values
 from contrastive_ucb.planning.matrix_game import STAGES
 
 ROUNDING = 1e-6  # V_Nash itself is known that well: its matrix games are solved to 1e-7
 
 
-class GameTracker(Tracker[ContrastiveULCB]):
+class TrackedGame(Tracked, Protocol):
+    """The bounds of the round, its policies, and the rounds that stand for a run."""
+
+    @property
+    def n_actions(self) -> tuple[int, int]: ...
+    @property
+    def bounds(self) -> Bounds: ...
+    @property
+    def last(self) -> Profile: ...
+    @property
+    def best(self) -> Profile: ...
+    @property
+    def drawn(self) -> Profile: ...
+    @property
+    def cce_gap(self) -> Array: ...
+    @property
+    def cce_stages(self) -> IntArray: ...
+
+
+class GameTracker(Tracker[TrackedGame]):
     """How exploitable the policies of all rounds are, and whether the bounds held."""
 
     average = "average_gap"
     kept = (*Tracker.kept, "best_gap", "drawn_gap", "certificate", "bracketed", "cce_gap", "stages")
 
-    def __init__(self, agent: ContrastiveULCB):
+    def __init__(self, agent: TrackedGame):
         super().__init__(agent)
         values, _, _ = plan_nash(self.batch.kernel, self.batch.rewards, agent.n_actions)
         self.nash = self.at_start(values)  # V_Nash, (B,)
@@ -41,13 +60,13 @@ class GameTracker(Tracker[ContrastiveULCB]):
         self.certificate = np.full(n_seeds, np.inf)
         self.stages = np.zeros((n_seeds, len(STAGES)), dtype=np.int64)
 
-    def gap(self, agent: ContrastiveULCB) -> Array:
+    def gap(self, agent: TrackedGame) -> Array:
         kernel, rewards, pair = self.batch.kernel, self.batch.rewards, agent.last
         above = reply_values(kernel, rewards, pair.column, fixed="column")
         below = reply_values(kernel, rewards, pair.row, fixed="row")
         return self.at_start(above) - self.at_start(below)
 
-    def figures(self, agent: ContrastiveULCB, gap: Array) -> dict[str, Array]:
+    def figures(self, agent: TrackedGame, gap: Array) -> dict[str, Array]:
         upper, lower = self.at_start(agent.bounds.v_upper), self.at_start(agent.bounds.v_lower)
         held = (lower <= self.nash + ROUNDING) & (self.nash <= upper + ROUNDING)
         self.bracketed += held

@@ -9,34 +9,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.arrays import Array
-from contrastive_ucb.evaluation.tracker import ROUNDING, Tracker
+from contrastive_ucb.evaluation.tracker import ROUNDING, Tracked, Tracker
 from contrastive_ucb.planning.value_iteration import plan, policy_value
 
 
-class MDPTracker(Tracker[ContrastiveUCB]):
+class TrackedMDP(Tracked, Protocol):
+    """Policies (B, H, S, A) and V-bar (B, H, S) of the round."""
+
+    @property
+    def policies(self) -> Array: ...
+    @property
+    def values(self) -> Array: ...
+
+
+class MDPTracker(Tracker[TrackedMDP]):
     """What the policies of all rounds lose against V*, and how often V-bar was above it."""
 
     average = "average_regret"
     kept = (*Tracker.kept, "optimistic", "near_optimistic")
 
-    def __init__(self, agent: ContrastiveUCB):
+    def __init__(self, agent: TrackedMDP):
         super().__init__(agent)
         _, values = plan(self.batch.kernel, self.batch.rewards)
         self.optimal = self.at_start(values)  # V*, (B,)
         self.optimistic, self.near_optimistic = np.zeros((2, self.batch.n_seeds))
 
-    def gap(self, agent: ContrastiveUCB) -> Array:
+    def gap(self, agent: TrackedMDP) -> Array:
         batch = self.batch
         earned = policy_value(batch.kernel, batch.rewards, agent.policies)
         return np.asarray(self.optimal - self.at_start(earned))
 
-    def figures(self, agent: ContrastiveUCB, gap: Array) -> dict[str, Array]:
+    def figures(self, agent: TrackedMDP, gap: Array) -> dict[str, Array]:
         return {"regret": self.total.copy(), "optimistic_value": self.at_start(agent.values)}
 
     def note_error(self, figures: dict[str, Array]) -> None:

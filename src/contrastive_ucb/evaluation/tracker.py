@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from contrastive_ucb.agents.learner import Learner
 from contrastive_ucb.arrays import Array
+from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.evaluation.exact import one_step_later, rolled_in, squared_distance
 from contrastive_ucb.planning.value_iteration import occupancy
@@ -22,7 +23,21 @@ STREAK = 5  # rounds in a row that a task must be solved in
 ERROR_CELLS = 1_000_000  # table entries a seed up to which the model error is measured every round
 ROUNDING = 1e-9
 
-L = TypeVar("L", bound=Learner[Any])
+
+class Tracked(Protocol):
+    """What is accounted for: an agent of a finite environment, or the image of one on a twin."""
+
+    @property
+    def batch(self) -> EnvBatch: ...
+    @property
+    def envs(self) -> Sequence[Any]: ...
+    @property
+    def kernel(self) -> Kernel | None:
+        """P^; None where it cannot be compared with the truth."""
+        ...
+
+
+L = TypeVar("L", bound=Tracked)
 
 
 class Tracker(ABC, Generic[L]):
@@ -76,9 +91,8 @@ class Tracker(ABC, Generic[L]):
         self._note_solved(gap)
         figures = {"gap": gap, self.average: self.total / self.n_rounds}
         figures |= self.figures(agent, gap)
-        if error or self.always_measures:
-            assert agent.kernel is not None  # a round has just been played
-            figures |= self._errors(agent.kernel)
+        if agent.kernel is not None and (error or self.always_measures):
+            figures |= self.errors(agent.kernel)
             self.measured += 1
             self.note_error(figures)
         return figures
@@ -105,7 +119,8 @@ class Tracker(ABC, Generic[L]):
         first = (self.streak == STREAK) & (self.solved_at == 0)
         self.solved_at[first] = self.n_rounds - STREAK + 1
 
-    def _errors(self, kernel: Kernel) -> dict[str, Array]:
+    def errors(self, kernel: Kernel) -> dict[str, Array]:
+        """zeta and xi of a learnt kernel, under what was rolled in with so far."""
         distance = squared_distance(self.batch.kernel, kernel)  # (B, H, Z)
         zeta = (self.rolled_in * distance).sum(-1) / self.n_rounds  # (B, H)
         xi = (self.one_later * distance).sum(-1) / self.n_rounds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from contrastive_ucb.agents.presets import ALGORITHMS
 from contrastive_ucb.envs.atari_names import ATARI_100K
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.grid import Grid, grid_of
@@ -13,8 +14,10 @@ Table = dict[str, Any]
 ABOUT = {
     "theory": "Contrastive UCB and its peers on low-rank MDPs, the lock and the deep sea",
     "games": "Contrastive ULCB and its peers on low-rank games and the vault",
+    "neural": "networks on the rich lock, the rich vault and an MDP on [0, 1]",
     "deepsea": "SPR and its bonuses in deep seas of three sizes",
     "minatar": "the same in three MinAtar games",
+    "comparison": "all agents of the paper's table in three MinAtar games",
     "atari26": "the paper's grid: 26 Atari games, 10 seeds, 100,000 steps",
     "ablation": "the bonus with one switch changed at a time, on DeepSea and MinAtar",
 }
@@ -68,6 +71,38 @@ GAMES = [
         "settings": {"horizon": 5},
     },
 ]
+RICH_LOCKS = {6: 60, 12: 120}  # H: rounds, three times what Contrastive UCB needs and more
+NEURAL = [
+    *(
+        {
+            "env": "rich-lock",
+            "rounds": rounds,
+            "algo": ["contrastive-ucb", "no-bonus", "uniform"],
+            "settings": {"horizon": horizon, "n_actions": 10},
+        }
+        for horizon, rounds in RICH_LOCKS.items()
+    ),
+    {
+        "env": "rich-lock",
+        "rounds": 300,
+        "seeds": 5,
+        "algo": "contrastive-ucb",
+        "settings": {"horizon": 24, "n_actions": 10},
+    },
+    {
+        "env": "rich-lock-game",
+        "rounds": 60,
+        "seeds": 5,
+        "algo": ["contrastive-ulcb", "no-bonus", "uniform"],
+        "settings": {"horizon": 4},
+    },
+    {
+        "env": "continuous",
+        "rounds": 3000,
+        "algo": "contrastive-ucb",
+        "settings": {"rank": 4, "horizon": 4, "n_actions": 3},
+    },
+]
 
 
 def _bonus(**switches: Any) -> Table:
@@ -97,10 +132,12 @@ SEA_STEPS = {"DeepSea-10": 4_000, "DeepSea-14": 6_000, "DeepSea-20": 16_000}
 MINATAR = [f"MinAtar/{game}-v1" for game in ("Breakout", "Freeway", "Seaquest")]
 MINATAR_STEPS = 10_000
 MINATAR_PACE = {"updates_per_step": 0.25}  # a quarter of the usual work
+AGENTS = [name for name in ALGORITHMS if name != "simple"]
 
 CATALOG: dict[str, Table] = {
     "theory": {"kind": "solve", "seeds": 10, "part": THEORY},
     "games": {"kind": "solve", "seeds": 10, "part": GAMES},
+    "neural": {"kind": "solve", "seeds": 10, "part": NEURAL},
     "deepsea": {
         "kind": "train",
         "part": [
@@ -116,6 +153,13 @@ CATALOG: dict[str, Table] = {
         "seeds": 5,
         "settings": MINATAR_PACE,
         "variants": BONUSES,
+    },
+    "comparison": {
+        "kind": "train",
+        "env": MINATAR,
+        "steps": MINATAR_STEPS,
+        "seeds": 3,
+        "part": [{"algo": AGENTS, "settings": MINATAR_PACE}, {"algo": "simple"}],
     },
     "atari26": {
         "kind": "train",

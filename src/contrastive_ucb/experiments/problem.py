@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.agents.config import AgentConfig
+from contrastive_ucb.agents.neural_config import NeuralConfig
 from contrastive_ucb.agents.peers import game_preset, preset
-from contrastive_ucb.experiments.environments import family_of, identity_of, make_env
+from contrastive_ucb.experiments.environments import (
+    OBSERVED,
+    family_of,
+    identity_of,
+    make_env,
+    make_observed,
+)
 from contrastive_ucb.experiments.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -35,7 +42,7 @@ class Problem:
         config = {
             "env": identity_of(self.env, self.env_settings),
             "env_seed": self.env_seed,
-            "agent": asdict(self._preset(self.algo, **self.agent_settings)),
+            "agent": self._agent_config(),
             "rounds": self.rounds,
         }
         return RunSpec(self.suite, self.algo, self.env, seed, config)
@@ -45,9 +52,24 @@ class Problem:
         from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
 
         own = [seed if self.env_seed is None else self.env_seed for seed in seeds]
-        envs: list[Any] = [make_env(self.env, self.env_settings, seed) for seed in own]
+        make = make_observed if self.env in OBSERVED else make_env
+        envs: list[Any] = [make(self.env, self.env_settings, seed) for seed in own]
         kind = ContrastiveULCB if self._is_game else ContrastiveUCB
         return kind(envs, seed=list(seeds), algo=self.algo, **self.agent_settings)
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether it is seen through observations, so that networks learn it, a seed at a time."""
+        neural = self.agent_settings.get("representation") == "neural"
+        return neural or self.env in OBSERVED
+
+    def _agent_config(self) -> dict[str, Any]:
+        """The agent's settings; those of networks are no part of what a run with tables is."""
+        config = asdict(self._preset(self.algo, **self.agent_settings))
+        if self.is_observed:
+            return config
+        own = {setting.name for setting in fields(NeuralConfig)}
+        return {name: value for name, value in config.items() if name not in own}
 
     @property
     def _is_game(self) -> bool:

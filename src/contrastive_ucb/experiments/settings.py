@@ -8,36 +8,37 @@ command would give it: so a run of a grid and the run of a command are one run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
 from inspect import signature
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
 
 from contrastive_ucb.agents.config import AgentConfig, GameConfig
 from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.simple_config import SimpleConfig
+from contrastive_ucb.checks import kinds_of
 from contrastive_ucb.envs import RiverSwim
 from contrastive_ucb.errors import UserError
-from contrastive_ucb.experiments.environments import SEEDED, family_of
+from contrastive_ucb.experiments.environments import NAMES, OBSERVED, SEEDED, family_of
 from contrastive_ucb.experiments.problem import Problem
 from contrastive_ucb.experiments.training import Training
 
-FINITE = (*SEEDED, "riverswim", "file")
-WORDS = {"rank": "true_rank", "reward": "reward_kind"}  # of an environment; the agent has its own
+# What options call the arguments of an environment; the agent has a rank and a reward of its own.
+WORDS = {"rank": "true_rank", "reward": "reward_kind", "env_id": "id"}
 
 
 def problem_of(
     env: str, algo: str, settings: Mapping[str, Any], rounds: int, env_seed: int | None = None
 ) -> Problem:
     """What `cucb solve` makes of options with these names and values."""
-    if env not in FINITE:
-        raise UserError(f"no environment is called {env!r}; {hint(env, FINITE)}")
+    if env not in NAMES:
+        raise UserError(f"no environment is called {env!r}; {hint(env, NAMES)}")
     given = dict(settings)
     own = _defaults(env)
     known = {WORDS.get(name, name): name for name in own}  # option: argument
     is_game = family_of(env, settings) == "game" if env != "file" or "path" in given else False
-    kinds = get_type_hints(GameConfig if is_game else AgentConfig)
+    kinds = kinds_of(GameConfig if is_game else AgentConfig)
     extra = ["n_column_actions"] if is_game and "n_actions" in own else []
     for key in given:
         if key not in {*known, *kinds, *extra}:
@@ -61,7 +62,7 @@ def problem_of(
 
 def training_of(env: str, algo: str, settings: Mapping[str, Any], steps: int) -> Training:
     """What `cucb train` makes of these settings, with seed 0."""
-    kinds = _deep_kinds()
+    kinds = deep_kinds()
     values = {key: typed(key, value, kinds.get(key, Any)) for key, value in settings.items()}
     return Training(env, algo, values, steps)
 
@@ -95,17 +96,24 @@ def hint(given: str, known: Iterable[str]) -> str:
 
 
 def _defaults(env: str) -> dict[str, Any]:
-    """The settings of a finite environment, as its class has them, in the order of the command."""
+    """The settings of an environment, as its class has them, in the order of the command."""
     if env == "file":
         return {"path": None}
-    parameters = signature(SEEDED.get(env, RiverSwim)).parameters.values()
+    classes = {**SEEDED, "riverswim": RiverSwim, **OBSERVED}
+    parameters = signature(classes[env]).parameters.values()
     own = {p.name: p.default for p in parameters if p.name not in ("seed", "render_mode")}
     return {name: own[name] for name in sorted(own, key=lambda name: name in WORDS)}
 
 
 @cache
-def _deep_kinds() -> dict[str, Any]:
-    """The type of every setting of the deep learner."""
-    own, bonus = get_type_hints(RainbowConfig), get_type_hints(BonusConfig)
-    inner = {f"bonus.{one.name}": bonus[one.name] for one in fields(BonusConfig)}
-    return {**{name: own[name] for name in own if name != "bonus"}, **inner, "bonus.preset": str}
+def rainbow_kinds() -> dict[str, Any]:
+    """The type of every setting of the Rainbow learner, those of the bonus among them."""
+    own, bonus = kinds_of(RainbowConfig), kinds_of(BonusConfig)
+    inner = {f"bonus.{name}": kind for name, kind in bonus.items()}
+    return {name: own[name] for name in own if name != "bonus"} | {"bonus.preset": str} | inner
+
+
+@cache
+def deep_kinds() -> dict[str, Any]:
+    """The type of every setting of the deep learners."""
+    return {**kinds_of(SimpleConfig), **rainbow_kinds()}

@@ -1,7 +1,8 @@
-"""One algorithm on one finite MDP or game for some seeds, with run folders: what `cucb solve` does.
+"""One algorithm on one MDP or game for some seeds, with run folders: what `cucb solve` does.
 
-All seeds that stand at the same round are played together. A seed leaves the same bytes behind
-whether it ran alone, in a batch, or was killed and resumed on the way.
+All seeds that stand at the same round are played together; networks are trained for one seed after
+another. A seed leaves the same bytes behind whether it ran alone, in a batch, or was killed and
+resumed on the way.
 """
 
 from __future__ import annotations
@@ -61,11 +62,13 @@ def solve(
             if folders[seed].finished:  # by another process, before the lock was ours
                 continue
             standing.setdefault(_round_of(folders[seed]), []).append(seed)
-        for start, group in sorted(standing.items()):
+        for start, together in sorted(standing.items()):
             if start:
-                say(f"{len(group)} runs go on from round {start}")
-            batch = [folders[seed] for seed in group]
-            _Batch(problem, group, batch, checkpoint_seconds).run(start, progress)
+                say(f"{len(together)} runs go on from round {start}")
+            apart = [[seed] for seed in together]
+            for group in apart if problem.is_observed else [together]:
+                batch = [folders[seed] for seed in group]
+                _Batch(problem, group, batch, checkpoint_seconds).run(start, progress)
     return [_summary(folders[seed]) for seed in seeds]
 
 
@@ -95,7 +98,7 @@ class _Batch:
                 if bar is not None:
                     bar.on_event(progress_event(played.number, played.figures))
                 now = time.monotonic()
-                last = played.number == self.problem.rounds
+                last = played.number == self.problem.rounds or self.session.is_over
                 if last or interrupted.is_set() or now - saved >= self.every:
                     self.seconds = before + now - began
                     self._save(played.number)

@@ -68,7 +68,8 @@ class Result:
         return self.figures[name]
 
     def __repr__(self) -> str:
-        last = ", ".join(f"{name} {self.figures[name][-1].mean():.4g}" for name in ("gap", "zeta"))
+        shown = [name for name in ("gap", "zeta") if name in self.figures]
+        last = ", ".join(f"{name} {self.figures[name][-1].mean():.4g}" for name in shown)
         count = len(self.summary)
         return f"Result({self.rounds[-1]} rounds, {count} seed{'s' * (count > 1)}: {last})"
 
@@ -91,6 +92,8 @@ def learn(session: Session, rounds: int, progress: bool = True) -> Result:
     """Play `rounds` more rounds and keep the figures of those on the grid."""
     check_size("rounds", rounds)
     agent = session.agent
+    if session.is_over:
+        raise ValueError(f"{agent.envs[0].name} is solved, so there is nothing left to learn")
     until = agent.n_rounds + rounds
     bar = ProgressListener(until, agent.algo, start=agent.n_rounds) if progress else None
     numbers, kept = [], []

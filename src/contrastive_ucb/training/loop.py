@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.agents.learner import Learner
 from contrastive_ucb.arrays import Array
+from contrastive_ucb.envs.observed import ObservedEnv
+from contrastive_ucb.evaluation.episodes import ReturnTracker, StopRule, play
 from contrastive_ucb.evaluation.game_tracker import GameTracker
 from contrastive_ucb.evaluation.mdp_tracker import MDPTracker
+from contrastive_ucb.evaluation.on_twin import GameOnTwin, OnTwin
 from contrastive_ucb.evaluation.tracker import Tracker
 from contrastive_ucb.training.grid import on_grid
 
@@ -33,28 +35,35 @@ class Session:
 
     def __init__(self, agent: Learner[Any]):
         self.agent = agent
-        self.tracker = _tracker(agent)
+        self.tracked = _tracked(agent)  # the agent, or its image on a finite twin
+        self.tracker = _tracker(self.tracked)
+        self.rule = _stop_rule(agent)
         self.latest: dict[str, Array] = {}  # the newest value of every figure
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the run stops here because the environment says that it is solved."""
+        if not getattr(self.agent.envs[0], "stops_when_solved", False):
+            return False
+        return bool(self.rule.solved_at if self.rule else self.tracker.solved_at.all())
+
     def rounds(self, until: int) -> Iterator[Round]:
-        """Play rounds until the agent has played `until` of them."""
+        """Play rounds until the agent has played `until` of them, or has solved what stops then."""
         agent, tracker = self.agent, self.tracker
         if agent.n_rounds != tracker.n_rounds:
             raise ValueError(
                 f"the agent has played {agent.n_rounds} rounds and {tracker.n_rounds} of them are "
                 "accounted for; play all of them with learn() or none"
             )
-        while agent.n_rounds < until:
-            tracker.follow(agent.roll_in)
+        while agent.n_rounds < until and not self.is_over:
+            tracker.follow(self.tracked.roll_in)
             agent.round()
             noted = on_grid(agent.n_rounds, until)
             # Where the model error is much work, ten times a decade must do.
             error = noted and on_grid(agent.n_rounds, until, per_decade=10)
-            figures = tracker.measure(agent, error)
-            figures["bonus/mean"] = agent.bonus.mean((1, 2, 3))
-            figures["bonus/logdet"] = agent.log_det
+            figures = self._measure(error)
             self.latest |= figures
-            yield Round(agent.n_rounds, figures, noted)
+            yield Round(agent.n_rounds, figures, noted or self.is_over)
 
     def summary(self, seed: int) -> dict[str, Any]:
         """What one line says of the run of one seed."""
@@ -70,27 +79,66 @@ class Session:
             "final_gap": latest["gap"],
             self.tracker.average: latest[self.tracker.average],
             "alpha": agent.config.alpha,
-            "zeta": latest["zeta"],
-            "xi": latest["xi"],
+            **{name: latest[name] for name in ("zeta", "xi") if name in latest},
             **self.tracker.summary(seed),
+            **self._rule_summary(latest),
         }
 
     def state_of(self, seed: int) -> dict[str, Any]:
         """All of one seed, as a copy. A checkpoint falls on any round, so `latest` goes with it."""
         latest = {name: float(values[seed]) for name, values in self.latest.items()}
         agent, tracker = self.agent.state_of(seed), self.tracker.state_of(seed)
-        return deepcopy({"agent": agent, "tracker": tracker, "latest": latest})
+        rule = {} if self.rule is None else {"rule": self.rule.state_dict()}
+        return deepcopy({"agent": agent, "tracker": tracker, "latest": latest, **rule})
 
     def load_states(self, states: list[dict[str, Any]]) -> None:
         self.agent.load_states([state["agent"] for state in states])
         self.tracker.load_states([state["tracker"] for state in states])
+        if self.rule is not None:
+            self.rule.load_state_dict(states[0]["rule"])
+        if isinstance(self.tracked, OnTwin):
+            self.tracked.look()
         latest = [state["latest"] for state in states]
         self.latest = {name: np.array([one[name] for one in latest]) for name in latest[0]}
 
+    def _measure(self, error: bool) -> dict[str, Array]:
+        """The figures of the round just played."""
+        agent = self.agent
+        if isinstance(self.tracked, OnTwin):
+            self.tracked.look()
+        figures = self.tracker.measure(self.tracked, error)
+        if self.rule is not None:
+            returns = play(agent)
+            self.rule.note(returns, agent.n_rounds)
+            figures["return"] = returns.mean(keepdims=True)
+        figures["bonus/mean"] = agent.bonus.mean((1, 2, 3))
+        figures["bonus/logdet"] = agent.log_det
+        return figures
 
-def _tracker(agent: Learner[Any]) -> Tracker[Any]:
-    """The accounts that suit the agent."""
-    if isinstance(agent, ContrastiveULCB):
-        return GameTracker(agent)
-    assert isinstance(agent, ContrastiveUCB)  # there is no third kind
-    return MDPTracker(agent)
+    def _rule_summary(self, latest: dict[str, float]) -> dict[str, Any]:
+        if self.rule is None:
+            return {}
+        return {"return": latest["return"], "solved_at": self.rule.solved_at or None}
+
+
+def _tracked(agent: Learner[Any]) -> Any:
+    """What the accounts are of: tables, be they the agent's own or those of its image."""
+    env = agent.envs[0]
+    twin = env.twin() if isinstance(env, ObservedEnv) else None
+    if twin is None:
+        return agent
+    return (GameOnTwin if isinstance(agent, ContrastiveULCB) else OnTwin)(agent, twin)
+
+
+def _tracker(tracked: Any) -> Tracker[Any]:
+    """The accounts that suit it."""
+    if isinstance(tracked, (ContrastiveULCB, GameOnTwin)):
+        return GameTracker(tracked)
+    if isinstance(tracked, Learner) and isinstance(tracked.envs[0], ObservedEnv):
+        return ReturnTracker(tracked)
+    return MDPTracker(tracked)
+
+
+def _stop_rule(agent: Learner[Any]) -> StopRule | None:
+    target = getattr(agent.envs[0], "solved_return", None)
+    return None if target is None else StopRule(target)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from contrastive_ucb.agents.tabular_world import TabularWorld
 from contrastive_ucb.envs.batch import Env
+from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.games import TabularGame
+from contrastive_ucb.envs.gym_observed import GymObserved
 from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.observed import ObservedEnv
+from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
+from contrastive_ucb.envs.shown import OneHot
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.training.checkpoint import (
@@ -25,6 +32,9 @@ if TYPE_CHECKING:
     from contrastive_ucb.experiments.deep_agent import DeepAgent
 
 E = TypeVar("E", TabularMDP, TabularGame)
+OBSERVED: dict[str, Callable[..., ObservedEnv]] = {
+    kind.__name__: kind for kind in (ContinuousMDP, RichLock, RichLockGame, GymObserved)
+}
 SHARED = ("reveals_reward", "solved_gap", "suggested_alpha")  # what an environment's class says
 
 
@@ -36,7 +46,7 @@ def save_agent(agent: Learner[Any], folder: str | Path) -> Path:
         "algo": agent.algo,
         "seeds": agent.seeds,
         "config": asdict(agent.config),
-        "negatives": agent.negatives,
+        "negatives": agent.negatives if isinstance(agent.world, TabularWorld) else None,
         "envs": [_env_state(env) for env in agent.envs],
         "session": [agent.session.state_of(seed) for seed in count],
     }
@@ -69,9 +79,9 @@ def load_agent(folder: str | Path) -> ContrastiveUCB | ContrastiveULCB | DeepAge
     }
     agent: ContrastiveUCB | ContrastiveULCB
     if state.get("kind") == ContrastiveUCB.kind:
-        agent = ContrastiveUCB([_env(TabularMDP, env) for env in state["envs"]], **common)
+        agent = ContrastiveUCB([_made_again(TabularMDP, env) for env in state["envs"]], **common)
     elif state.get("kind") == ContrastiveULCB.kind:
-        agent = ContrastiveULCB([_env(TabularGame, env) for env in state["envs"]], **common)
+        agent = ContrastiveULCB([_made_again(TabularGame, env) for env in state["envs"]], **common)
     else:
         raise UserError(
             f"{path} is no saved agent but a run, which is resumed by repeating its command"
@@ -80,10 +90,24 @@ def load_agent(folder: str | Path) -> ContrastiveUCB | ContrastiveULCB | DeepAge
     return agent
 
 
-def _env_state(env: Env) -> dict[str, Any]:
+def _env_state(env: Env | ObservedEnv) -> dict[str, Any]:
+    """All that `_made_again` needs: the arrays of a finite environment, or how one was made."""
+    if isinstance(env, OneHot):
+        return _env_state(env.base)
+    if isinstance(env, ObservedEnv):
+        kind = type(env).__name__
+        if kind not in OBSERVED:
+            raise UserError(f"{kind} cannot be saved; only {', '.join(OBSERVED)} can")
+        return {"observed": kind, "arguments": dict(env.arguments)}
     own = ("rewards", "reward_scale", "initial", "rank", "name")
     kernel = {"features": env.kernel.features, "measures": env.kernel.measures}
     return {**kernel, **{name: getattr(env, name) for name in (*own, *SHARED)}}
+
+
+def _made_again(kind: type[E], state: dict[str, Any]) -> E | ObservedEnv:
+    if "observed" in state:
+        return OBSERVED[state["observed"]](**state["arguments"])
+    return _env(kind, state)
 
 
 def _env(kind: type[E], state: dict[str, Any]) -> E:

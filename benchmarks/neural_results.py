@@ -1,0 +1,89 @@
+"""Run the experiments of the neural class and keep their figures under results/neural/.
+
+    .venv/bin/python benchmarks/neural_results.py [NAME ...]     # all, or some by name
+
+Each file holds the command, the summary as `cucb` printed it (means, and every seed) and versions;
+continuous.json has the slope of zeta of every seed besides. Runs are kept in runs/neural/, so a
+script that was stopped goes on where it was.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from finite_results import versions
+
+from contrastive_ucb.stats.slopes import slope
+
+ROOT = Path(__file__).parents[1]
+OUT = ROOT / "results" / "neural"
+RUNS = ROOT / "runs" / "neural"
+ROUNDS = 3000  # of the continuous MDP
+
+LOCK = "solve rich-lock --n-actions 10"
+BUDGETS = {6: 60, 12: 120, 24: 300, 50: 900}  # rounds; the controls' are 3 times what was needed
+SEEDS = {6: 10, 12: 10, 24: 5, 50: 1}
+CONTROLS = ("no-bonus", "uniform")
+
+EXPERIMENTS = {
+    "bench": "bench neural",
+    **{
+        f"rich-lock-{horizon}-{algo}": (
+            f"{LOCK} --algo {algo} --horizon {horizon} --rounds {rounds} --seeds {SEEDS[horizon]}"
+        )
+        for horizon, rounds in BUDGETS.items()
+        for algo in ("contrastive-ucb", *(CONTROLS if horizon < 24 else ()))
+    },
+    **{
+        f"rich-lock-game-{algo}": (
+            f"solve rich-lock-game --algo {algo} --horizon 4 --rounds 60 --seeds 5"
+        )
+        for algo in ("contrastive-ulcb", *CONTROLS)
+    },
+    "continuous": (
+        "solve continuous --algo contrastive-ucb --rank 4 --horizon 4 --n-actions 3"
+        f" --rounds {ROUNDS} --seeds 10"
+    ),
+}
+
+
+def main(names: list[str]) -> None:
+    OUT.mkdir(parents=True, exist_ok=True)
+    for name in names or EXPERIMENTS:
+        if name not in EXPERIMENTS:
+            sys.exit(f"no experiment is called {name!r}; there are {', '.join(EXPERIMENTS)}")
+        command = EXPERIMENTS[name]
+        words = [str(Path(sys.executable).with_name("cucb")), *command.split(), "--json"]
+        if command.startswith("solve"):
+            words += ["--out", str(RUNS)]
+        said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        summary = json.loads(said.splitlines()[-1])
+        if name == "continuous":
+            summary |= slopes(summary)
+        content = {"command": f"cucb {command}", "summary": local(summary), "versions": versions()}
+        (OUT / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+        print(name, "done")
+
+
+def slopes(summary: dict) -> dict:
+    """The slope of log zeta on log k over [K/30, K], and how far V-bar stayed above V*, a seed."""
+    found = []
+    for run in summary["runs"]:
+        lines = (Path(run["run_dir"]) / "metrics.jsonl").read_text().splitlines()
+        rows = [json.loads(line) for line in lines]
+        rounds, zeta = (np.array([row[key] for row in rows]) for key in ("step", "zeta"))
+        found.append(float(slope(rounds, zeta, (ROUNDS / 30, ROUNDS))))
+    return {"zeta_slopes": found}
+
+
+def local(summary: dict) -> dict:
+    """The summary without the folders of this machine."""
+    own = {key: value for key, value in summary.items() if key not in ("run_dir", "runs")}
+    runs = [local(run) for run in summary.get("runs", [])]
+    return own | ({"runs": runs} if runs else {})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,89 @@
+"""The figures of `cucb bench neural`: all steps together against one by one, and a whole round."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contrastive_ucb.checks import check_size
+
+if TYPE_CHECKING:
+    from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.data.observations import ObservationData
+
+
+@dataclass(frozen=True)
+class Neural:
+    """The neural class on the rich lock: refitting all steps h at once, and seconds a round."""
+
+    seed: int = 0
+    """Of the lock and of the run."""
+    horizon: int = 12
+    """H of the lock."""
+    rounds: int = 10
+    """Rounds that are played first, so that there is data, and that are timed."""
+    turns: int = 5
+    """Refits of each kind; the medians are compared."""
+    out: Path | None = None
+    """A file to write the figures to as JSON, besides printing them."""
+    json: bool = False
+    """Print the figures as one JSON object, the last line of stdout."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("seed", 0), ("horizon", 2), ("rounds", 1), ("turns", 1)):
+            check_size(name, getattr(self, name), least)
+
+
+def measure(options: Neural) -> dict[str, float]:
+    """The ratio of refits, and what a round takes, by the clock and of one core."""
+    from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.commands.timing import in_turns
+    from contrastive_ucb.envs.rich_lock import RichLock
+    from contrastive_ucb.training.threads import one_thread
+
+    agent = ContrastiveUCB(RichLock(options.horizon, seed=options.seed), seed=options.seed)
+    began, worked = time.perf_counter(), time.process_time()
+    for _ in range(options.rounds):
+        agent.round()
+    seconds = (time.perf_counter() - began) / options.rounds
+    core_seconds = (time.process_time() - worked) / options.rounds
+    with one_thread():
+        works = (partial(_together, agent), partial(_one_by_one, agent))
+        together, one_by_one = in_turns(works, options.turns)
+    return {
+        "seconds_a_round": seconds,
+        "core_seconds_a_round": core_seconds,
+        "seconds_of_a_refit": together,
+        "one_by_one_over_together": one_by_one / together,
+    }
+
+
+def _together(agent: ContrastiveUCB) -> None:
+    _refit(agent, _data(agent))
+
+
+def _one_by_one(agent: ContrastiveUCB) -> None:
+    for step in range(agent.envs[0].horizon):
+        _refit(agent, _data(agent).one_step(step))
+
+
+def _data(agent: ContrastiveUCB) -> ObservationData:
+    from contrastive_ucb.agents.observed_world import ObservedWorld
+
+    assert isinstance(agent.world, ObservedWorld)
+    return agent.world.data
+
+
+def _refit(agent: ContrastiveUCB, data: ObservationData) -> None:
+    from contrastive_ucb.agents.observed_world import ObservedWorld
+    from contrastive_ucb.representation.neural import initial_weights
+    from contrastive_ucb.representation.neural_fit import train
+    from contrastive_ucb.training.streams import stream
+
+    world = agent.world
+    assert isinstance(world, ObservedWorld)
+    start = initial_weights(world.neural_class, len(data.n), stream(0, "bench"))
+    train(start, world.neural_class, data, world.negatives, world.recipe, stream(1, "bench"))

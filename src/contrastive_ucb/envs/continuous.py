@@ -1,0 +1,142 @@
+"""A low-rank MDP whose states are all of [0, 1], with values that quadrature gives exactly.
+
+| paper      | here         |                                                                   |
+|------------|--------------|-------------------------------------------------------------------|
+| psi_h,j    | `measures`   | 1 + a cos(2 pi j s'), a density on [0, 1] for every j = 1..d      |
+| phi_h(s,a) | `features`   | in the simplex, with a norm of at most 1 / (1 + a)                |
+| r_h(s,a)   | `rewards`    | phi_h(s,a)' theta_h with theta_h in [0, 1]^d                      |
+
+So psi / (1 + a) and (1 + a) phi are inside Assumption 2.1. The features are smooth and have period
+1, as the densities do, and for such functions the trapezoid rule on G even nodes is exact up to
+frequency G: the finite MDP on these nodes is the twin.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from types import MappingProxyType
+
+import numpy as np
+
+from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.checks import check_size
+from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.observed import ObservedMDP, Random, Twin
+from contrastive_ucb.envs.tabular import TabularMDP
+from contrastive_ucb.training.streams import stream
+
+NODES = 64
+SHARPNESS = 3.0  # of the features as functions of the state
+
+
+class ContinuousMDP(ObservedMDP):
+    """States in [0, 1], A actions, rank d, H steps; the first state is uniform.
+
+    amplitude  a in (0, sqrt(d) - 1), at most 1: how far the densities are from uniform
+    """
+
+    reveals_reward = True
+    suggested = MappingProxyType(
+        {
+            "density": "uniform",
+            "harmonics": 4,
+            "trajectories": 10,
+            "warm_start": "on",  # no dead ends here, and the error falls with all data
+            "fit_steps": 25,
+            "learning_rate": 0.02,
+            "n_draws": 64,
+        }
+    )
+
+    def __init__(
+        self,
+        n_actions: int = 3,
+        rank: int = 4,
+        horizon: int = 4,
+        amplitude: float = 0.5,
+        seed: int = 0,
+    ):
+        for name, size in (("n_actions", n_actions), ("rank", rank), ("horizon", horizon)):
+            check_size(name, size)
+        limit = min(1.0, sqrt(rank) - 1)
+        if not 0 < amplitude <= limit or rank == 1:
+            raise ValueError(
+                f"amplitude must be above 0 and at most {limit:.3g} with rank {rank}, so that"
+                f" features in the simplex have norm 1/(1+a); got {amplitude}"
+            )
+        self.name, self.horizon, self.action_shape = "continuous", horizon, (n_actions,)
+        self.arguments = {
+            "n_actions": n_actions,
+            "rank": rank,
+            "horizon": horizon,
+            "amplitude": amplitude,
+            "seed": seed,
+        }
+        self.low, self.high, self.rank = np.zeros(1), np.ones(1), rank
+        self.amplitude = amplitude
+        self.nodes = NODES * -(-rank // 16)  # G; the fastest wave has d turns
+        # In the simplex, mixing towards its middle by this much brings the norm to 1 / (1 + a).
+        self.purity = sqrt(((1 + amplitude) ** -2 - 1 / rank) / (1 - 1 / rank))
+        random = stream(seed, "env")
+        self.centres = random.random((horizon, n_actions, rank))
+        self.weights = random.random((horizon, rank))  # theta
+        self._open()
+
+    def features(self, step: int, states: Array) -> Array:
+        """phi_h(s, a) for states (n,)   (n, A, d)"""
+        angle = 2 * np.pi * (states[:, None, None] - self.centres[step])
+        pure = np.exp(SHARPNESS * np.cos(angle))
+        pure /= pure.sum(-1, keepdims=True)
+        return np.asarray(1 / self.rank + self.purity * (pure - 1 / self.rank))
+
+    def measures(self, states: Array) -> Array:
+        """psi_j(s'), the same at every step, for states (n,)   (d, n)"""
+        order = np.arange(1, self.rank + 1)[:, None]
+        return np.asarray(1 + self.amplitude * np.cos(2 * np.pi * order * states))
+
+    def rewards(self, step: int, observations: Array) -> Array:
+        return np.asarray(self.features(step, observations[:, 0]) @ self.weights[step])
+
+    def begin(self, count: int, random: Random) -> ContinuousWalk:
+        return ContinuousWalk(self, random.random((count, 1)))
+
+    def twin(self) -> Twin:
+        nodes = np.arange(self.nodes) / self.nodes
+        steps = range(self.horizon)
+        phi = np.stack([self.features(h, nodes).reshape(-1, self.rank) for h in steps])
+        psi = np.tile(self.measures(nodes) / self.nodes, (self.horizon, 1, 1))
+        rewards = np.stack([self.rewards(h, nodes[:, None]) for h in steps])
+        even = np.full(self.nodes, 1 / self.nodes)
+        env = TabularMDP(Kernel(phi, psi), rewards, even, name=self.name)
+        return Twin(env, np.tile(nodes[:, None], (self.horizon, 1, 1)), is_even=True)
+
+
+class ContinuousWalk:
+    """Trajectories of a ContinuousMDP; the rewards seen are their means."""
+
+    def __init__(self, env: ContinuousMDP, observations: Array):
+        self.env, self.observations, self.step = env, observations, 0
+
+    def move(self, actions: IntArray, random: Random) -> Array:
+        env, count = self.env, len(actions)
+        at = np.arange(count), actions
+        phi = env.features(self.step, self.observations[:, 0])[at]  # (n, d)
+        rewards = env.rewards(self.step, self.observations)[at]
+        uniform = random.random((3, count))
+        order = 1 + (phi.cumsum(-1)[:, :-1] <= uniform[0][:, None]).sum(-1)
+        self.observations = wave(uniform[1], uniform[2], order, env.amplitude)[:, None]
+        self.step += 1
+        return np.asarray(rewards)
+
+    def keep(self, kept: slice) -> None:
+        self.observations = self.observations[kept]
+
+
+def wave(start: Array, coin: Array, order: IntArray, amplitude: float) -> Array:
+    """Draws of the density 1 + a cos(2 pi j s) on [0, 1] from two uniform numbers each.
+
+    The cosine changes its sign half a wave on. Whoever stands where it is negative is moved there
+    just often enough; nothing has to be inverted and nothing is rejected.
+    """
+    moves = 2 * coin < 1 - amplitude * np.cos(2 * np.pi * order * start)
+    return np.asarray((start + moves / (2 * order)) % 1.0)

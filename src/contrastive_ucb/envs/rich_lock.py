@@ -1,0 +1,87 @@
+"""The combination lock with rich observations: the states of `Lock` in rotated noise.
+
+BRIEE's lock (Zhang et al., 2022). In latent s (0 and 1 good, 2 dead) at step h = 0..H,
+
+    v = e_s + e_{3+h} + noise,  noise N(0, .1^2) on the first H + 3 of D coordinates,
+    o = Hadamard(D) v,          D = 2^ceil(log2(H + 4)), the +-1 matrix of Sylvester, not scaled.
+
+No two observations are equal, so whoever counts states learns nothing. The reward is learnt: with a
+known one the lock gives its answer away (erratum E15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.envs.lock import Lock, LockGame
+from contrastive_ucb.envs.observed import ObservedMDP, Random
+from contrastive_ucb.envs.shown import ShownEnv
+
+NOISE = 0.1
+LATENTS = 3
+
+
+class RichLockEnv(ShownEnv):
+    """What the lock of one player and that of two share: how they look."""
+
+    def __init__(self, base: Lock | LockGame):
+        self.rotation = hadamard(observation_size(base.horizon))
+        unbounded = np.full(len(self.rotation), np.inf)
+        super().__init__(base, -unbounded, unbounded)
+        self.stops_when_solved = True
+        self.suggested_alpha = 1 / base.horizon  # gamma = 1: the return is at most 1, not H
+        self.name = f"rich-{base.name}"
+
+    def show(self, step: int, states: IntArray, random: Random) -> Array:
+        count, size = len(states), len(self.rotation)
+        v = np.zeros((count, size))
+        v[:, : self.horizon + LATENTS] = NOISE * random.standard_normal(
+            (count, self.horizon + LATENTS)
+        )
+        v[np.arange(count), states] += 1
+        v[:, LATENTS + step] += 1
+        return np.asarray(v @ self.rotation)
+
+
+class RichLock(RichLockEnv, ObservedMDP):
+    """One player; solved when five evaluations in a row of 20 episodes all return 1."""
+
+    solved_return = 1.0
+
+    def __init__(self, horizon: int = 6, n_actions: int = 10, seed: int = 0):
+        super().__init__(Lock(horizon, n_actions, n_dead=1, seed=seed))
+        self.arguments = {"horizon": horizon, "n_actions": n_actions, "seed": seed}
+        self.solved_gap = None  # it has a rule of its own
+        self._open()
+
+
+class RichLockGame(RichLockEnv):
+    """The vault of `LockGame`, an intruder and a guard, in rich observations that both see.
+
+    A wrong key and a wrong gate end in the same dead state and pay differently, so the reward is no
+    function of where an action leads: it has to be foreseen too.
+    """
+
+    suggested = MappingProxyType({"foresee_reward": "on"})
+
+    def __init__(self, horizon: int = 4, n_actions: int | Sequence[int] = 3, seed: int = 0):
+        super().__init__(LockGame(horizon, n_actions, n_dead=1, seed=seed))
+        counts = list(self.action_shape)
+        self.arguments = {"horizon": horizon, "n_actions": counts, "seed": seed}
+
+
+def observation_size(horizon: int) -> int:
+    """D, the power of 2 with room for the latents and the steps 0..H."""
+    return 1 << (horizon + LATENTS).bit_length()
+
+
+def hadamard(size: int) -> Array:
+    """Sylvester's matrix of +-1, (size, size), for a power of 2."""
+    matrix: Array = np.ones((1, 1))
+    while len(matrix) < size:
+        matrix = np.asarray(np.kron([[1.0, 1.0], [1.0, -1.0]], matrix), dtype=np.float64)
+    return matrix

@@ -1,0 +1,91 @@
+"""Tables and networks at the same data: the model error of both on a finite MDP given both ways.
+
+The tabular agent plays. Its transitions, as unit vectors, and with the paper's sampler its labels
+too, are what the networks are then trained on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.parts import Model
+from contrastive_ucb.data.collect import Tuples
+from contrastive_ucb.data.density import Negatives
+from contrastive_ucb.data.observations import ObservationData, Sampler, Transitions
+from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.shown import one_hot
+from contrastive_ucb.envs.tabular import TabularMDP
+from contrastive_ucb.planning.lookahead import kernel_on
+from contrastive_ucb.representation.neural import NeuralClass, initial_weights
+from contrastive_ucb.representation.neural_fit import Recipe, train
+from contrastive_ucb.training.streams import stream
+from contrastive_ucb.training.threads import one_thread
+
+
+def errors_of_both(
+    mdp: TabularMDP, rounds: int, seed: int, sampler: Sampler = "shared", fit_steps: int = 2000
+) -> tuple[float, float]:
+    """zeta of the tables and of the networks after so many rounds of the tabular agent.
+
+    sampler   "shared": all transitions are positives, in the tables against exact negatives;
+              "paper": one label a tuple, the same for both
+    """
+    negatives = "exact" if sampler == "shared" else "sampled"
+    agent = ContrastiveUCB(mdp, seed=seed, negatives=negatives)
+    listening = _Listening(agent.model, ObservationData(mdp.horizon, mdp.n_states), mdp.n_actions)
+    agent.model = listening
+    for played in agent.session.rounds(rounds):
+        last = played.figures
+    kernel = _network_kernel(agent, listening.data, sampler, fit_steps, seed)
+    return float(last["zeta"][0]), float(agent.session.tracker.errors(kernel)["zeta"][0])
+
+
+def _network_kernel(
+    agent: ContrastiveUCB, data: ObservationData, sampler: Sampler, fit_steps: int, seed: int
+) -> Kernel:
+    mdp = agent.envs[0]
+    assert isinstance(mdp, TabularMDP)
+    assert agent.config.rank is not None
+    shown, horizon = one_hot(mdp), mdp.horizon
+    shape = NeuralClass(mdp.n_states, mdp.n_actions, agent.config.rank)
+    recipe = Recipe(sampler, fit_steps, batch_size=512, learning_rate=0.05, final_rate=0.01)
+    start = initial_weights(shape, horizon, stream(seed, "weights"))
+    with one_thread():
+        negatives, random = Negatives(shown, "uniform"), stream(seed, "batch")
+        fitted = train(start, shape, data, negatives, recipe, random)
+        nodes = np.tile(np.eye(mdp.n_states), (horizon, 1, 1))
+        return kernel_on(fitted.gauged(nodes), nodes, nodes)
+
+
+@dataclass
+class _Listening:
+    """A model that passes everything on, and keeps the tuples as observations."""
+
+    model: Model
+    data: ObservationData
+    n_actions: int
+
+    def add(self, tuples: Tuples) -> None:
+        self.model.add(tuples)
+        unit = np.eye(self.data.observation.shape[-1])
+        state, action = np.divmod(tuples.pair[0], self.n_actions)
+        for at, step in enumerate(tuples.step):
+            one = slice(at, at + 1)
+            rows = (unit[state[one]], action[one], tuples.reward[0, one])
+            after, first = unit[tuples.next_state[0, one]], np.array([at < tuples.n_rolled_in])
+            self.data.add(int(step), Transitions(*rows, after, first))
+            drawn = unit[tuples.contrast[0, one]].astype(np.float32)
+            self.data.relabel(int(step), 1, tuples.label[0, one] == 1, drawn)
+
+    def fit(self) -> Kernel:
+        return self.model.fit()
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        return self.model.state_of(seed)
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        self.model.load_states(states)

@@ -1,0 +1,101 @@
+"""The results of the neural class, for the README and docs/neural.md, from results/neural/.
+
+python -m contrastive_ucb.report.readme_neural    writes the part of docs/neural.md
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from contrastive_ucb.report.markers import between
+from contrastive_ucb.report.records import records_of
+from contrastive_ucb.report.tables import NOTHING, Table
+from contrastive_ucb.training.files import write_atomically
+
+Record = Mapping[str, Any]
+
+
+def main(root: Path = Path()) -> None:
+    page = root / "docs" / "neural.md"
+    text = neural_text(records_of(root / "results" / "neural"))
+    write_atomically(page, between(page.read_text(), "measured", text))
+
+
+def neural_text(records: Mapping[str, Record]) -> str:
+    """Who opens the rich locks, the continuous MDP and the costs; what has no file is left out."""
+    locks = [one for name, one in records.items() if name.startswith("rich-lock")]
+    parts = []
+    if locks:
+        parts += [
+            "**Rich observations** (networks, reward learnt; trajectories until the stop rule, or"
+            " all of the budget)",
+            lock_table(sorted(locks, key=_place)),
+        ]
+    if "continuous" in records:
+        parts.append(continuous_text(records["continuous"]))
+    if "bench" in records:
+        parts.append(costs_text(records["bench"]))
+    return "\n\n".join(parts)
+
+
+def lock_table(records: Sequence[Record]) -> str:
+    """How many seeds opened each lock, and after how many trajectories."""
+    rows = []
+    for record in records:
+        runs = record["summary"]["runs"]
+        solved = [run["trajectories"] for run in runs if run["solved_at"] is not None]
+        spent = max(run["trajectories"] for run in runs)
+        shut = len(solved) < len(runs)
+        when = f"{fmean(solved):,.0f} ({min(solved):,} to {max(solved):,})" if solved else "never"
+        rows.append(
+            (
+                f"{runs[0]['env']}, H={_horizon(record)}",
+                runs[0]["algo"],
+                f"{len(solved)} of {len(runs)}",
+                when,
+                f"{spent:,}" if shut else NOTHING,
+            )
+        )
+    header = ("task", "algorithm", "seeds that solved it", "trajectories: mean (range)")
+    return Table((*header, "spent without solving it"), tuple(rows)).to_markdown()
+
+
+def continuous_text(record: Record) -> str:
+    slopes = record["summary"]["zeta_slopes"]
+    steep = sum(one <= -0.8 for one in slopes)
+    rounds = record["summary"]["runs"][0]["rounds"]
+    return (
+        f"**States in [0, 1]** (d=4, H=4, A=3; {rounds:,} rounds, {len(slopes)} seeds): zeta falls"
+        f" like k to the power {median(slopes):.2f} (median; {min(slopes):.2f} to"
+        f" {max(slopes):.2f}), with -0.8 or steeper in {steep} of {len(slopes)} seeds."
+    )
+
+
+def costs_text(record: Record) -> str:
+    figures = record["summary"]
+    return (
+        "**Costs of networks** (`cucb bench neural`, H=12): refitting all steps together is"
+        f" {figures['one_by_one_over_together']:.1f}x as fast as one after another; a round takes"
+        f" {figures['core_seconds_a_round']:.1f} s of one core."
+    )
+
+
+def _place(record: Record) -> tuple[str, int, int]:
+    """By task and horizon, the algorithm before its controls."""
+    run = record["summary"]["runs"][0]
+    return run["env"], _horizon(record), 0 if run["algo"].startswith("contrastive") else 1
+
+
+def _horizon(record: Record) -> int:
+    found = re.search(r"--horizon (\d+)", record["command"])
+    assert found
+    return int(found[1])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path())

@@ -1,0 +1,198 @@
+"""The neural function class: phi and psi as networks with positive outputs, all steps h at once.
+
+| paper        | here          | shape         |                                               |
+|--------------|---------------|---------------|-----------------------------------------------|
+| phi~_h(o,a)  | `log_phi`     | (H, n, A, d)  | simplex or softplus head                      |
+| psi~_h(o')   | `log_psi`     | (H, n, d)     | exp or softplus head                          |
+| f = psi'phi  | `log_ratio`   | (H, n, m)     | as a logarithm only, which is the logit       |
+| L_h          | `shared_loss` | (H,)          | positives against negatives that all share    |
+| L_h          | `paper_loss`  | (H,)          | one label a tuple, as the paper samples       |
+
+Weights have a leading axis H: a layer is one batched product for all steps. 1/f is never formed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi, sqrt
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, softplus
+
+Weights = dict[str, Tensor]
+TINY = 1e-30  # what a sum of exponentials may come to: its logarithm is that of nothing
+
+
+@dataclass(frozen=True)
+class NeuralClass:
+    """The shape of the networks.
+
+    size        D of the observations
+    extra       numbers that psi reads behind the next observation, such as the reward that came
+    hidden      tanh units beside the linear part; 0: the logits are linear in the input
+    harmonics   cos and sin of so many waves a coordinate are the input, for bounded observations
+    low, high   (D,) bounds, for the harmonics
+    """
+
+    size: int
+    n_actions: int
+    rank: int
+    extra: int = 0
+    hidden: int = 0
+    harmonics: int = 0
+    simplex: bool = True
+    exponential: bool = True
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+    @property
+    def n_inputs(self) -> int:
+        """F: the coordinates or their waves, and a 1."""
+        return 1 + self.size * (2 * self.harmonics or 1)
+
+
+def initial_weights(shape: NeuralClass, horizon: int, random: np.random.Generator) -> Weights:
+    """Small random weights; equal latents would stay equal, so they start apart."""
+    n_inputs = shape.n_inputs
+    sizes = {
+        "phi": (n_inputs, shape.n_actions * shape.rank),
+        "psi": (n_inputs + shape.extra, shape.rank),
+    }
+    weights: Weights = {}
+    for head, (width, count) in sizes.items():
+        weights[head] = _normal(random, (horizon, width, count), width)
+        if shape.hidden:
+            inner = (horizon, width, shape.hidden)
+            weights[f"{head}_in"] = _normal(random, inner, 1)
+            weights[f"{head}_out"] = _normal(random, (horizon, shape.hidden, count), shape.hidden)
+    return weights
+
+
+def inputs(shape: NeuralClass, observations: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    """What the networks read of observations (H, n, D): (H, n, F), extra numbers as they are.
+
+    shift, scale  (H, 1, D)  of a standardisation; 0 and 1 leave the observations alone
+    """
+    observations, extra = observations[..., : shape.size], observations[..., shape.size :]
+    if shape.harmonics:
+        low, high = observations.new_tensor(shape.low), observations.new_tensor(shape.high)
+        turns = 2 * pi * (observations - low) / (high - low)
+        waves = turns.unsqueeze(-1) * torch.arange(1.0, shape.harmonics + 1)
+        read = torch.cat([waves.cos(), waves.sin()], -1).flatten(-2)
+    else:
+        read = (observations - shift) / scale
+    return torch.cat([read, extra, torch.ones_like(read[..., :1])], -1)
+
+
+def log_phi(shape: NeuralClass, weights: Weights, read: Tensor) -> Tensor:
+    """log phi~_h(o, a) for all actions   read (H, n, F) -> (H, n, A, d)"""
+    logits = _phi_logits(shape, weights, read)
+    return logits.log_softmax(-1) if shape.simplex else _log_softplus(logits)
+
+
+def log_phi_of(shape: NeuralClass, weights: Weights, read: Tensor, actions: Tensor) -> Tensor:
+    """The same for one action a row.   read (H, n, F), actions (H, n) -> (H, n, d)"""
+    logits = _phi_logits(shape, weights, read)
+    chosen = logits.gather(2, actions[..., None, None].expand(-1, -1, 1, shape.rank)).squeeze(2)
+    return chosen.log_softmax(-1) if shape.simplex else _log_softplus(chosen)
+
+
+def log_psi(shape: NeuralClass, weights: Weights, read: Tensor) -> Tensor:
+    """log psi~_h(o')   read (H, n, F) -> (H, n, d)"""
+    logits = _logits(shape, weights, "psi", read)
+    return logits if shape.exponential else _log_softplus(logits)
+
+
+def log_ratio(phi: Tensor, psi: Tensor) -> Tensor:
+    """log f for every pair of a row and a column: logsumexp_j(log phi_j + log psi_j).
+
+    phi (H, n, d), psi (H, m, d), both logarithms; returns (H, n, m). With the largest term of
+    either side taken out, the sum of exponentials is a batched product.
+    """
+    top, peak = phi.detach().amax(-1, keepdim=True), psi.detach().amax(-1, keepdim=True)
+    total = torch.bmm((phi - top).exp(), (psi - peak).exp().mT)
+    return total.clamp_min(TINY).log() + top + peak.mT
+
+
+def shared_loss(phi: Tensor, psi: Tensor, psi_negative: Tensor) -> Tensor:
+    """Every positive against the same draws of P^-: cross-entropy with the logit log f.
+
+    phi, psi      (H, n, d)  of the positives (z, s')
+    psi_negative  (H, m, d)  of the draws; returns (H,), the mean over positives plus that over
+                             pairs of a positive's z and a draw
+    """
+    positive = torch.logsumexp(phi + psi, -1)
+    negative = log_ratio(phi, psi_negative)
+    return softplus(-positive).mean(-1) + softplus(negative).mean((-2, -1))
+
+
+def paper_loss(phi: Tensor, psi: Tensor, labels: Tensor) -> Tensor:
+    """y log(1 + 1/f) + (1 - y) log(1 + f), the mean over tuples (eq. contra-loss).
+
+    phi, psi  (H, n, d)  of (z, s'), where s' is a draw of P^- if the label (H, n) is 0
+    """
+    logit = torch.logsumexp(phi + psi, -1)
+    return (softplus(logit) - labels * logit).mean(-1)
+
+
+def shared_slopes(phi: Tensor, psi: Tensor, psi_negative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradient of the sum of `shared_loss` in its three arguments, written out.
+
+    With e the exponentials that are left when the largest ones are taken out, a pair's part is
+    e_phi e_psi / (1 + f) = e_phi e_psi / (exp(-top - peak) + sum_j e_phi e_psi): two products and
+    one division for all pairs, where autograd goes through them six times.
+    """
+    n, m = phi.shape[1], psi_negative.shape[1]
+    both = _responsibilities(phi, psi, torch.ones_like(phi[..., 0])) / n
+    top, peak = phi.amax(-1, keepdim=True), psi_negative.amax(-1, keepdim=True)
+    rows, columns = (phi - top).exp(), (psi_negative - peak).exp()
+    odds = torch.bmm(rows, columns.mT).add_((-top).exp() * (-peak).exp().mT)
+    share = odds.clamp_min_(TINY).reciprocal_().div_(n * m)
+    negative = rows * torch.bmm(share, columns)
+    return negative + both, both, columns * torch.bmm(share.mT, rows)
+
+
+def paper_slopes(phi: Tensor, psi: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient of the sum of `paper_loss` in its first two arguments, which is the same."""
+    both = _responsibilities(phi, psi, labels) / phi.shape[1]
+    return both, both
+
+
+def normalised(phi: Tensor, log_mass: Tensor) -> Tensor:
+    """phi^ in the gauge of erratum E3, in the simplex.
+
+    phi       (H, n, A, d)  logarithms
+    log_mass  (H, d)        of E[psi~_j] under P^-; with it taken out every psi^_j has mass 1
+    """
+    return (phi + log_mass[:, None, None]).softmax(-1)
+
+
+def _phi_logits(shape: NeuralClass, weights: Weights, read: Tensor) -> Tensor:
+    logits = _logits(shape, weights, "phi", read)
+    return logits.view(*logits.shape[:2], shape.n_actions, shape.rank)
+
+
+def _responsibilities(phi: Tensor, psi: Tensor, labels: Tensor) -> Tensor:
+    """(sigmoid(log f) - y) phi_j psi_j / f, the slope of the cross-entropy   (H, n, d)"""
+    logit = torch.logsumexp(phi + psi, -1, keepdim=True)
+    return (phi + psi - logit).exp() * (logit.sigmoid() - labels[..., None])
+
+
+def _logits(shape: NeuralClass, weights: Weights, head: str, read: Tensor) -> Tensor:
+    logits = torch.bmm(read, weights[head])
+    if shape.hidden:
+        inner = torch.bmm(read, weights[f"{head}_in"]).tanh()
+        logits = logits + torch.bmm(inner, weights[f"{head}_out"])
+    return logits
+
+
+def _log_softplus(logits: Tensor) -> Tensor:
+    """log(log(1 + e^x)), which is about x for very negative x, where the inner logarithm is 0."""
+    return torch.where(logits < -15, logsigmoid(logits), softplus(logits).clamp_min(TINY).log())
+
+
+def _normal(random: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Tensor:
+    drawn = random.standard_normal(shape, dtype=np.float32) / np.float32(sqrt(fan_in))
+    return torch.from_numpy(np.asarray(drawn, dtype=np.float32))

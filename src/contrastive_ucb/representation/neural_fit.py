@@ -1,0 +1,131 @@
+"""Minimising the contrastive loss over networks: Adam on all steps h at once (line 6).
+
+Every round starts from new random weights, unless a warm start is asked for. Early data is mostly
+of dead ends, and a softmax that was saturated on it does not come back: in a pilot warm starts
+never opened the rich lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from contrastive_ucb.arrays import Array
+from contrastive_ucb.data.density import Negatives
+from contrastive_ucb.data.observations import Floats, ObservationData, Sampler
+from contrastive_ucb.representation.fitted import Fitted
+from contrastive_ucb.representation.neural import (
+    NeuralClass,
+    Weights,
+    inputs,
+    log_phi_of,
+    log_psi,
+    paper_slopes,
+    shared_slopes,
+)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the networks are trained in a round.
+
+    final_rate  of the learning rate, which falls to this part of it on a straight line
+    """
+
+    sampler: Sampler = "shared"
+    steps: int = 200
+    batch_size: int = 128
+    n_negatives: int = 128
+    learning_rate: float = 0.02
+    final_rate: float = 0.1
+    standardise: bool = False
+
+
+def train(
+    start: Weights,
+    shape: NeuralClass,
+    data: ObservationData,
+    negatives: Negatives,
+    recipe: Recipe,
+    random: np.random.Generator,
+) -> Fitted:
+    """phi~ and psi~ of all steps, from the weights `start`; the gauge is not fixed yet."""
+    weights = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
+    shift, scale = _standard(data) if recipe.standardise else _as_it_is(data)
+    rate = torch.tensor(recipe.learning_rate)
+    optimiser = torch.optim.Adam(list(weights.values()), lr=rate, fused=True)
+    rows = _Rows(data)
+    for step in range(recipe.steps):
+        rate.fill_(recipe.learning_rate * (1 - (1 - recipe.final_rate) * step / recipe.steps))
+        chosen = random.random((len(data.n), recipe.batch_size))
+        observation, action, following, contrast, label = rows.take(chosen)
+        phi = log_phi_of(shape, weights, inputs(shape, observation, shift, scale), action)
+        if recipe.sampler == "paper":
+            seen = contrast
+        else:
+            drawn = negatives.draw(data, recipe.n_negatives, random)
+            seen = torch.cat([following, torch.from_numpy(drawn)], 1)
+        psi = log_psi(shape, weights, inputs(shape, seen, shift, scale))
+        optimiser.zero_grad()
+        torch.autograd.backward([phi, psi], _slopes(phi.detach(), psi.detach(), label, recipe))
+        optimiser.step()
+    found = {name: tensor.detach() for name, tensor in weights.items()}
+    return Fitted(shape, found, shift, scale, torch.zeros(len(data.n), shape.rank))
+
+
+def check_finite(fitted: Fitted, round_number: int) -> None:
+    """Stop at the first tensor that is no number any more."""
+    for name, tensor in {**fitted.weights, "log_mass": fitted.log_mass}.items():
+        if not torch.isfinite(tensor).all():
+            raise ArithmeticError(
+                f"the weights {name!r} of the networks have a NaN or infinite entry in round"
+                f" {round_number}; lower the learning rate"
+            )
+
+
+class _Rows:
+    """The data as tensors, for draws of so many rows a step."""
+
+    def __init__(self, data: ObservationData):
+        self.n, self.room = data.n, data.action.shape[1]
+        names = ("observation", "action", "following", "contrast", "label")
+        self.flat = [torch.from_numpy(getattr(data, name)).flatten(0, 1) for name in names]
+
+    def take(self, uniform: Array) -> list[Tensor]:
+        """One row for every uniform number (H, b), each (H, b, ...)"""
+        at = (uniform * self.n[:, None]).astype(np.int64)
+        at += self.room * np.arange(len(self.n))[:, None]
+        index = torch.from_numpy(at.ravel())
+        return [flat.index_select(0, index).view(*at.shape, *flat.shape[1:]) for flat in self.flat]
+
+
+def _slopes(phi: Tensor, psi: Tensor, label: Tensor, recipe: Recipe) -> list[Tensor]:
+    """The gradient of the loss in log phi and log psi."""
+    if recipe.sampler == "paper":
+        return list(paper_slopes(phi, psi, label))
+    n = phi.shape[1]
+    of_phi, positive, negative = shared_slopes(phi, psi[:, :n], psi[:, n:])
+    return [of_phi, torch.cat([positive, negative], 1)]
+
+
+def _as_it_is(data: ObservationData) -> tuple[Tensor, Tensor]:
+    horizon, _, size = data.observation.shape
+    return torch.zeros(horizon, 1, size), torch.ones(horizon, 1, size)
+
+
+def _standard(data: ObservationData) -> tuple[Tensor, Tensor]:
+    """Mean and spread of the observations of each step   (H, 1, D) twice
+
+    A coordinate that never changes keeps its scale.
+    """
+    steps = [_moments(data.observation[h, :n]) for h, n in enumerate(data.n)]
+    mean, spread = (torch.from_numpy(np.stack(part)) for part in zip(*steps, strict=True))
+    return mean, spread
+
+
+def _moments(seen: Floats) -> tuple[Floats, Floats]:
+    spread = seen.std(0, keepdims=True)
+    return seen.mean(0, keepdims=True), np.where(spread > 1e-6, spread, np.float32(1))

@@ -1,0 +1,189 @@
+"""Environments of observations: their kernels, how they look, and their finite twins."""
+
+import gymnasium
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import hadamard as scipy_hadamard
+
+from contrastive_ucb.envs import LowRankGame, LowRankMDP
+from contrastive_ucb.envs.continuous import ContinuousMDP, wave
+from contrastive_ucb.envs.gym_observed import GymObserved
+from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame, hadamard, observation_size
+from contrastive_ucb.envs.shown import one_hot, spread
+from contrastive_ucb.evaluation.exact import optimal_value
+from contrastive_ucb.evaluation.games import nash_value
+from contrastive_ucb.planning.value_iteration import plan
+from contrastive_ucb.training.streams import stream
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 32])
+def test_hadamard_is_sylvesters(size: int) -> None:
+    np.testing.assert_array_equal(hadamard(size), scipy_hadamard(size))
+
+
+@pytest.mark.parametrize("horizon", range(1, 70))
+def test_observations_have_the_size_of_the_specification(horizon: int) -> None:
+    assert observation_size(horizon) == 2 ** int(np.ceil(np.log2(horizon + 4)))
+
+
+def test_a_rich_observation_is_a_rotated_latent() -> None:
+    """Turned back, the mean has 1 at the latent and at the step; the noise has its size."""
+    lock = RichLock(horizon=5, seed=1)
+    states = np.repeat([0, 1, 2], 4000)
+    seen = lock.show(3, states, stream(0, "test"))
+    back = seen @ np.linalg.inv(scipy_hadamard(16))
+    for state in range(3):
+        mean = np.zeros(16)
+        mean[[state, 3 + 3]] = 1
+        np.testing.assert_allclose(back[states == state].mean(0), mean, atol=0.01)
+    spread_of = back[states == 2].std(0)
+    np.testing.assert_allclose(spread_of[:8], 0.1, rtol=0.1)
+    np.testing.assert_allclose(spread_of[8:], 0, atol=1e-12)
+
+
+def test_the_combination_opens_the_rich_lock() -> None:
+    lock, random = RichLock(horizon=4, n_actions=3, seed=3), stream(0, "test")
+    walk, total = lock.begin(200, random), np.zeros(200)
+    combination = lock.base.combination  # type: ignore[union-attr]
+    for step in range(4):
+        right = combination[step][np.minimum(walk.states, 1)]
+        total += walk.move(right, random)
+    np.testing.assert_array_equal(total, 1.0)
+
+
+def test_a_wrong_action_is_bribed_half_of_the_time_and_kills() -> None:
+    lock, random = RichLock(horizon=3, n_actions=3, seed=3), stream(0, "test")
+    walk = lock.begin(4000, random)
+    wrong = (lock.base.combination[0][walk.states] + 1) % 3  # type: ignore[union-attr]
+    paid = walk.move(wrong, random)
+    assert set(np.unique(paid)) == {0.0, 0.1}
+    assert abs((paid > 0).mean() - 0.5) < 0.04
+    assert (walk.states == 2).all()
+    assert not walk.move(np.zeros(4000, dtype=np.int64), random).any()
+
+
+def test_the_twins_are_worth_what_the_environments_are() -> None:
+    lock = RichLock(horizon=4, n_actions=3).twin()
+    assert lock.observations.shape == (4, 48, 8)
+    assert optimal_value(lock.env) == pytest.approx(1.0)  # type: ignore[arg-type]
+    game = RichLockGame(horizon=3).twin()
+    assert nash_value(game.env) == pytest.approx(0.5, abs=1e-6)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("base", [LowRankMDP(4, 2, 2, 3), LowRankGame(4, (2, 3), 2, 3)])
+def test_copies_of_states_change_no_value(base: LowRankMDP | LowRankGame) -> None:
+    wide = spread(base, 3)
+    shape = (3, 4, -1)
+    _, narrow = plan(base.kernel, base.rewards.reshape(shape))
+    _, values = plan(wide.kernel, wide.rewards.reshape(3, 12, -1))
+    np.testing.assert_allclose(values, narrow.repeat(3, axis=-1), atol=1e-12)
+    np.testing.assert_allclose(wide.kernel.table().sum(-1), 1, atol=1e-12)
+
+
+def test_one_hot_shows_the_states_and_nothing_else() -> None:
+    mdp = LowRankMDP(5, 2, 2, 3, seed=1)
+    shown = one_hot(mdp)
+    walk = shown.begin(50, stream(0, "test"))
+    np.testing.assert_array_equal(walk.observations, np.eye(5)[walk.states])
+    twin = shown.twin()
+    assert twin.env is mdp
+    assert twin.is_even
+    np.testing.assert_array_equal(twin.observations, np.tile(np.eye(5), (3, 1, 1)))
+    np.testing.assert_allclose(shown.rewards(1, np.eye(5)), mdp.rewards[1])
+    nodes = shown.uniform_nodes(10)
+    assert nodes is not None
+    np.testing.assert_array_equal(nodes.sum(0), 2)
+    assert shown.uniform_nodes(11) is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 6), st.integers(1, 3), st.integers(1, 3), st.integers(0, 9))
+def test_a_continuous_mdp_is_inside_the_assumption(
+    rank: int, n_actions: int, horizon: int, seed: int
+) -> None:
+    amplitude = min(1.0, rank**0.5 - 1) * 0.9
+    mdp = ContinuousMDP(n_actions, rank, horizon, amplitude, seed)
+    twin = mdp.twin()
+    features, measures = twin.env.kernel.features, twin.env.kernel.measures
+    assert measures is not None
+    np.testing.assert_allclose(twin.env.kernel.table().sum(-1), 1, atol=1e-12)
+    assert np.linalg.norm(features, axis=-1).max() <= 1 / (1 + amplitude) + 1e-12
+    assert measures.min() >= 0
+    assert (measures * mdp.nodes).max() <= 1 + amplitude + 1e-12
+
+
+def test_more_nodes_change_no_value_of_a_continuous_mdp() -> None:
+    """The maximum over actions has kinks, so the rule is not exact there, but nearly."""
+    few, many = ContinuousMDP(seed=2), ContinuousMDP(seed=2)
+    many.nodes = 1024
+    values = [optimal_value(mdp.twin().env) for mdp in (few, many)]  # type: ignore[arg-type]
+    assert values[0] == pytest.approx(values[1], abs=1e-3)
+
+
+@pytest.mark.parametrize("order", [1, 3])
+def test_waves_are_drawn_with_their_density(order: int) -> None:
+    random = stream(0, "test")
+    drawn = wave(*random.random((2, 400_000)), np.full(400_000, order), 0.8)
+    shares = np.histogram(drawn, bins=24, range=(0, 1))[0] / len(drawn)
+    ends = np.linspace(0, 1, 25)
+    mass = np.diff(ends + 0.8 * np.sin(2 * np.pi * order * ends) / (2 * np.pi * order))
+    np.testing.assert_allclose(shares, mass, atol=0.002)
+
+
+def test_a_walk_follows_the_kernel() -> None:
+    """Empirical next states of one start and action against the density."""
+    mdp, random = ContinuousMDP(seed=4), stream(1, "test")
+    walk = mdp.begin(200_000, random)
+    walk.observations = np.full((200_000, 1), 0.3)
+    rewards = walk.move(np.full(200_000, 1), random)
+    np.testing.assert_allclose(rewards, mdp.rewards(0, np.array([[0.3]]))[0, 1])
+    middles = (np.arange(20) + 0.5) / 20
+    fine = (np.arange(2000) + 0.5) / 2000
+    density = mdp.features(0, np.array([0.3]))[0, 1] @ mdp.measures(fine)
+    shares = np.histogram(walk.observations, bins=20, range=(0, 1))[0] / 200_000
+    np.testing.assert_allclose(shares, density.reshape(20, 100).mean(1) / 20, atol=0.002)
+    assert len(middles) == 20
+
+
+@pytest.mark.parametrize("amplitude", [0.0, -0.1, 1.01, float("nan")])
+def test_amplitudes_outside_the_assumption_are_refused(amplitude: float) -> None:
+    with pytest.raises(ValueError, match="amplitude must be above 0"):
+        ContinuousMDP(amplitude=amplitude)
+
+
+def test_observed_mdps_are_gymnasium_environments() -> None:
+    for env in (ContinuousMDP(seed=1), RichLock(3, 2), one_hot(LowRankMDP(3, 2, 2, 3))):
+        first, _ = env.reset(seed=3)  # type: ignore[attr-defined]
+        again, _ = env.reset(seed=3)  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(first, again)
+        assert first.shape == (env.size,)
+        for step in range(env.horizon):
+            _, reward, terminated, truncated, _ = env.step(0)  # type: ignore[attr-defined]
+            assert terminated == (step == env.horizon - 1)
+            assert not truncated
+            assert 0 <= reward <= 1
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            env.step(0)  # type: ignore[attr-defined]
+
+
+def test_a_gymnasium_environment_goes_on_without_rewards_when_it_is_over() -> None:
+    env, random = GymObserved("CartPole-v1", horizon=30), stream(0, "test")
+    walk = env.begin(4, random)
+    for _ in range(30):
+        before = walk.observations[:, -1] == 1
+        rewards = walk.move(np.ones(4, dtype=np.int64), random)
+        np.testing.assert_array_equal(rewards, 1.0 - before)
+    np.testing.assert_array_equal(walk.observations[:, -1], 1)  # pushing one way ends it
+    walk = env.begin(3, stream(0, "test"))
+    np.testing.assert_array_equal(walk.observations, env.begin(3, stream(0, "test")).observations)
+
+
+def test_what_gymnasium_does_not_offer_is_said_in_one_line() -> None:
+    with pytest.raises(ValueError, match="Gymnasium cannot make 'Nothing-v9'"):
+        GymObserved("Nothing-v9")
+    with pytest.raises(ValueError, match="Box observations and Discrete"):
+        GymObserved("Pendulum-v1")
+    with pytest.raises(ValueError, match="reward_low must be below reward_high"):
+        GymObserved(reward_low=1.0)

@@ -1,0 +1,183 @@
+"""Run folders of observations: they stop when solved; a killed run equals an undisturbed one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contrastive_ucb.agents.neural_config import NeuralConfig
+from contrastive_ucb.cli import main
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments.settings import problem_of
+from contrastive_ucb.experiments.solve import Problem, overall, solve
+from contrastive_ucb.representation import neural_fit
+from contrastive_ucb.training.checkpoint import latest_checkpoint, load_checkpoint
+
+QUICK = {
+    "trajectories": 4,
+    "fit_steps": 5,
+    "batch_size": 16,
+    "n_negatives": 16,
+    "n_draws": 12,
+}
+ENVIRONMENTS: dict[str, dict[str, Any]] = {
+    "continuous": {"n_actions": 2, "rank": 3, "horizon": 2, "amplitude": 0.5},
+    "rich-lock": {"horizon": 3, "n_actions": 2},
+    "rich-lock-game": {"horizon": 2, "n_actions": [2, 2]},
+    "gym": {"env_id": "CartPole-v1", "horizon": 4, "reward_low": 0.0, "reward_high": 1.0},
+}
+
+
+def problem(env: str, rounds: int = 4, **settings: Any) -> Problem:
+    algo = "contrastive-ulcb" if env.endswith("game") else "contrastive-ucb"
+    return Problem(env, ENVIRONMENTS[env], algo, {**QUICK, **settings}, rounds)
+
+
+def without_time(summary: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in summary.items() if key not in ("seconds", "run_dir")}
+
+
+@pytest.mark.parametrize("env", ENVIRONMENTS)
+def test_seeds_together_are_seeds_alone(env: str, tmp_path: Path) -> None:
+    both = solve(problem(env), [0, 1], tmp_path / "both", progress=False)
+    [alone] = solve(problem(env), [1], tmp_path / "alone", progress=False)
+    assert without_time(both[1]) == without_time(alone)
+    assert both[0]["trajectories"] == 4 * 4 * ENVIRONMENTS[env]["horizon"]
+    total = overall(both)
+    assert total["seeds"] == [0, 1]
+    metrics = [Path(run["run_dir"]) / "metrics.jsonl" for run in (both[1], alone)]
+    assert metrics[0].read_bytes() == metrics[1].read_bytes()
+
+
+@pytest.mark.parametrize("env", ENVIRONMENTS)
+def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
+    env: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = solve(problem(env), [0], tmp_path / "whole", progress=False, checkpoint_seconds=0)
+    train, calls = neural_fit.train, 0
+
+    def dies(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise OSError("the power went")
+        return train(*arguments)
+
+    monkeypatch.setattr("contrastive_ucb.agents.observed_world.train", dies)
+    with pytest.raises(OSError, match="power"):
+        solve(problem(env), [0], tmp_path / "cut", progress=False, checkpoint_seconds=0)
+    said: list[str] = []
+    cut = solve(problem(env), [0], tmp_path / "cut", progress=False, say=said.append)
+    assert said == ["1 runs go on from round 2"]
+    assert without_time(cut[0]) == without_time(whole[0])
+    one, other = (Path(runs[0]["run_dir"]) for runs in (whole, cut))
+    assert (one / "metrics.jsonl").read_bytes() == (other / "metrics.jsonl").read_bytes()
+
+
+def test_a_nan_leaves_the_last_good_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check, asked = neural_fit.check_finite, problem("rich-lock")
+
+    def broken(fitted: Any, number: int) -> None:
+        if number == 3:
+            fitted.weights["phi"].fill_(float("nan"))
+        check(fitted, number)
+
+    monkeypatch.setattr("contrastive_ucb.agents.observed_world.check_finite", broken)
+    with pytest.raises(ArithmeticError, match=r"'phi'.*round 3"):
+        solve(asked, [0], tmp_path, progress=False, checkpoint_seconds=0)
+    newest = latest_checkpoint(asked.spec(0).folder(tmp_path) / "checkpoints")
+    assert newest is not None
+    assert load_checkpoint(newest)["session"]["agent"]["n_rounds"] == 2
+
+
+def test_a_run_ends_when_the_lock_is_open(tmp_path: Path) -> None:
+    asked = problem("rich-lock", 200, trajectories=30, fit_steps=60, batch_size=64, n_draws=128)
+    [summary] = solve(asked, [0], tmp_path, progress=False)
+    assert summary["rounds"] == summary["solved_at"] + 4
+    assert summary["trajectories"] == summary["rounds"] * 30 * 3
+    folder = Path(summary["run_dir"])
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == list(range(1, summary["rounds"] + 1))
+    assert [row["return"] for row in rows[-5:]] == [1] * 5
+    assert solve(asked, [0], tmp_path, progress=False)[0] == summary
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_killed_and_repeated_is_the_same_to_the_byte(tmp_path: Path) -> None:
+    words = ["solve", "continuous", "--algo", "contrastive-ucb", "--horizon", "2", "--rounds", "25"]
+    words += ["--n-actions", "2", "--checkpoint-seconds", "0", "--json", "--fit-steps", "3"]
+    command = [sys.executable, "-m", "contrastive_ucb.cli", *words, "--out", str(tmp_path / "cut")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not list((tmp_path / "cut").rglob("step_[1-9]*")):
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    for name in ("cut", "whole"):
+        assert main([*words, "--out", str(tmp_path / name)]) == 0
+    one, other = (next((tmp_path / name).rglob("metrics.jsonl")) for name in ("cut", "whole"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_tabular_runs_do_not_depend_on_settings_of_networks() -> None:
+    """Their folders have the names they had before there were networks."""
+    plain = Problem("lock", {"horizon": 3}).spec(0)
+    assert not {"trajectories", "representation"} & plain.config["agent"].keys()
+    assert plain.identity().startswith("f05ced6620380ccf")
+    neural = problem("rich-lock").spec(0).config["agent"]
+    assert set(NeuralConfig.__dataclass_fields__) <= neural.keys()
+    shown = Problem("lock", {"horizon": 3}, agent_settings={"representation": "neural"})
+    assert shown.spec(0).config["agent"]["representation"] == "neural"
+
+
+def test_grids_name_the_same_runs_as_commands() -> None:
+    made = problem_of("gym", "contrastive-ucb", {"id": "CartPole-v1", "horizon": 4}, 4)
+    assert made.env_settings == ENVIRONMENTS["gym"]
+    rank = problem_of("continuous", "contrastive-ucb", {"rank": 3}, 4)
+    assert rank.env_settings["rank"] == 3
+    with pytest.raises(UserError, match="did you mean 'rich-lock'"):
+        problem_of("rich-lok", "contrastive-ucb", {}, 4)
+
+
+def test_commands_print_one_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    quick = [word for key, value in QUICK.items() for word in (f"--{key}".replace("_", "-"), value)]
+    common = [*map(str, quick), "--rounds", "2", "--seed", "0", "--json", "--out", str(tmp_path)]
+    lines = {
+        "continuous": "--algo contrastive-ucb --rank 4 --horizon 4",
+        "rich-lock": "--algo contrastive-ucb --horizon 6 --n-actions 10",
+        "rich-lock-game": "--algo contrastive-ulcb --horizon 4",
+        "gym": "--id CartPole-v1 --horizon 5 --algo contrastive-ucb",
+    }
+    for name, options in lines.items():
+        assert main(["solve", name, *options.split(), *common]) == 0
+        summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert summary["rounds"] == 2
+        assert {"algo", "env", "trajectories", "final_gap", "run_dir"} <= summary.keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["rich-lock", "--density", "uniform"], "needs bounds"),
+        (["rich-lock", "--algo", "lsvi-ucb"], "needs tables"),
+        (["continuous", "--amplitude", "2"], "amplitude must be"),
+        (["gym", "--id", "Nope-v0"], "Gymnasium cannot make"),
+        (["lock", "--trajectories", "5"], "is for networks"),
+    ],
+)
+def test_bad_options_are_one_line(
+    words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", *words, "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert len(error.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,104 @@
+"""Planning on draws: with all states as draws it is tabular planning, and Q holds anywhere."""
+
+import numpy as np
+import torch
+
+from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.planning.lookahead import Lookahead, Uncertainty, ahead_of, kernel_on
+from contrastive_ucb.planning.value_iteration import plan
+from contrastive_ucb.representation.fitted import Fitted
+from contrastive_ucb.representation.neural import NeuralClass, initial_weights
+from contrastive_ucb.training.streams import stream
+
+H, S, A, RANK = 4, 5, 3, 2
+
+
+def fitted() -> Fitted:
+    shape = NeuralClass(S, A, RANK)
+    weights = initial_weights(shape, H, stream(0, "test"))
+    plain = torch.zeros(H, 1, S), torch.ones(H, 1, S), torch.zeros(H, RANK)
+    return Fitted(shape, weights, *plain).gauged(states())
+
+
+def states() -> np.ndarray:
+    """Every state as a unit vector, at every step: draws that enumerate a finite space."""
+    return np.tile(np.eye(S), (H, 1, 1))
+
+
+def known(step: int, seen: np.ndarray) -> np.ndarray:
+    return seen @ np.random.default_rng(step).random((S, A))
+
+
+def planned() -> tuple[Kernel, np.ndarray, np.ndarray, np.ndarray]:
+    kernel = kernel_on(fitted(), states(), states())
+    rewards = np.stack([known(h, np.eye(S)) for h in range(H)])[None]
+    return kernel, rewards, *plan(kernel, rewards)
+
+
+def test_planning_on_draws_is_tabular_planning_where_draws_are_all_states() -> None:
+    kernel, rewards, q, _ = planned()
+    table = kernel.table()[0].reshape(H, S, A, S)
+    np.testing.assert_allclose(table.sum(-1), 1, rtol=1e-5)
+    later = np.zeros(S)
+    for h in reversed(range(H)):
+        expected = np.array(
+            [[rewards[0, h, s, a] + table[h, s, a] @ later for a in range(A)] for s in range(S)]
+        )
+        np.testing.assert_allclose(q[0, h], expected, rtol=1e-6)
+        later = expected.max(-1)
+
+
+def uncertainty(**changes: object) -> Uncertainty:
+    chol = np.tile(np.linalg.cholesky(np.array([[4.0, 1.0], [1.0, 3.0]])), (H, 1, 1))
+    return Uncertainty(**{"chol": chol, "scale": 0.7, "cap": 0.3, **changes})  # type: ignore[arg-type]
+
+
+def test_lookahead_at_the_draws_is_what_was_planned_there() -> None:
+    kernel, rewards, _, _ = planned()
+    sure = uncertainty()
+    beta = sure.beta(kernel.features[0], slice(None)).reshape(1, H, S, A)
+    ceiling = np.full(H, 1.5)
+    q, values = plan(kernel, rewards + beta, ceiling)
+    ahead = ahead_of(kernel, values[0])[None]
+    np.testing.assert_array_equal(ahead[0, -1], 0)
+    policy = Lookahead(fitted(), sure, ahead, 0 * ceiling, ceiling)
+    for h in range(H):
+        [found] = policy.bounds(h, np.eye(S), known)
+        np.testing.assert_allclose(found, q[0, h], rtol=1e-5)
+
+
+def test_both_bounds_of_a_game_have_their_own_sign_and_future() -> None:
+    ahead = np.random.default_rng(0).random((2, H, RANK))
+    policy = Lookahead(fitted(), uncertainty(), ahead, None, None)
+    upper, lower = policy.bounds(1, np.eye(S), known)
+    phi = fitted().at(1).features(np.eye(S)[None])[0]
+    beta = uncertainty().beta(phi.reshape(1, -1, RANK), slice(1, 2)).reshape(S, A)
+    np.testing.assert_allclose(upper, known(1, np.eye(S)) + beta + phi @ ahead[0, 1])
+    np.testing.assert_allclose(lower, known(1, np.eye(S)) - beta + phi @ ahead[1, 1])
+
+
+def test_beta_is_the_formula_with_its_cap_and_the_width_of_the_reward() -> None:
+    phi = np.random.default_rng(1).dirichlet(np.ones(RANK), (H, 6))
+    plain = uncertainty()
+    inverse = np.linalg.inv(np.array([[4.0, 1.0], [1.0, 3.0]]))
+    width = np.sqrt(np.einsum("hnd,de,hne->hn", phi, inverse, phi))
+    np.testing.assert_allclose(plain.beta(phi, slice(None)), np.minimum(0.7 * width, 0.3))
+    wider = uncertainty(reward_chol=plain.chol, reward_scale=2.0)
+    expected = np.minimum(0.7 * width, 0.3) + 2 * width
+    np.testing.assert_allclose(wider.beta(phi, slice(None)), expected)
+
+
+def test_a_learnt_reward_is_linear_in_the_features() -> None:
+    weights = np.random.default_rng(2).random((H, RANK))
+    policy = Lookahead(
+        fitted(), uncertainty(reward=weights, scale=0.0), np.zeros((1, H, RANK)), None, None
+    )
+    [found] = policy.bounds(2, np.eye(S), known)
+    np.testing.assert_allclose(found, fitted().at(2).features(np.eye(S)[None])[0] @ weights[2])
+
+
+def test_a_policy_comes_back_from_its_state() -> None:
+    policy = Lookahead(fitted(), uncertainty(), np.ones((1, H, RANK)), None, None)
+    again = Lookahead.of_state(policy.fitted.shape, policy.state_dict())
+    seen = np.random.default_rng(3).random((7, S))
+    np.testing.assert_array_equal(policy.bounds(0, seen, known), again.bounds(0, seen, known))

@@ -1,0 +1,66 @@
+"""The tables of the neural class say what its files say, and the page has the newest ones."""
+
+from pathlib import Path
+from typing import Any
+
+from contrastive_ucb.report.markers import between
+from contrastive_ucb.report.readme_neural import main, neural_text
+from contrastive_ucb.report.records import records_of
+from contrastive_ucb.report.tables import NOTHING
+
+ROOT = Path(__file__).parents[2]
+
+
+def lock(horizon: int, algo: str, *seeds: tuple[int | None, int]) -> dict[str, Any]:
+    """A record whose seeds have (solved_at, trajectories)."""
+    runs = [
+        {"env": "rich-lock", "algo": algo, "solved_at": at, "trajectories": spent}
+        for at, spent in seeds
+    ]
+    command = f"cucb solve rich-lock --algo {algo} --horizon {horizon}"
+    return {"command": command, "summary": {"runs": runs}}
+
+
+def rows_of(text: str) -> list[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+
+
+def test_locks_by_horizon_with_what_they_took() -> None:
+    records = {
+        "rich-lock-12-contrastive-ucb": lock(12, "contrastive-ucb", (5, 3000), (None, 9000)),
+        "rich-lock-6-no-bonus": lock(6, "no-bonus", (None, 1800)),
+        "rich-lock-6-contrastive-ucb": lock(6, "contrastive-ucb", (2, 900), (3, 1500)),
+    }
+    _, _, *rows = rows_of(neural_text(records))
+    assert rows == [
+        ["rich-lock, H=6", "contrastive-ucb", "2 of 2", "1,200 (900 to 1,500)", NOTHING],
+        ["rich-lock, H=6", "no-bonus", "0 of 1", "never", "1,800"],
+        ["rich-lock, H=12", "contrastive-ucb", "1 of 2", "3,000 (3,000 to 3,000)", "9,000"],
+    ]
+
+
+def test_slopes_are_counted_against_their_mark() -> None:
+    runs = [{"rounds": 3000}]
+    summary = {"runs": runs, "zeta_slopes": [-1.0, -0.8, -0.5]}
+    text = neural_text({"continuous": {"summary": summary}})
+    assert "-0.80 (median; -1.00 to -0.50)" in text
+    assert "in 2 of 3 seeds" in text
+
+
+def test_costs_and_nothing() -> None:
+    figures = {"one_by_one_over_together": 3.81, "core_seconds_a_round": 1.36}
+    text = neural_text({"bench": {"summary": figures}})
+    assert "3.8x as fast" in text
+    assert "1.4 s of one core" in text
+    assert neural_text({}) == ""
+
+
+def test_the_page_is_generated_from_the_results(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "neural.md").read_text()
+    text = neural_text(records_of(ROOT / "results" / "neural"))
+    assert between(page, "measured", text) == page
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "neural.md").write_text("<!-- measured:begin --><!-- measured:end -->")
+    main(tmp_path)
+    assert "begin" in (tmp_path / "docs" / "neural.md").read_text()
