@@ -1,5 +1,7 @@
 """Noisy layers and the dueling head against numpy."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -209,3 +211,52 @@ def test_the_head_scales_what_flows_into_the_latent_and_nothing_else() -> None:
         gradients.append((x.grad, made.first.weight.grad))
     np.testing.assert_allclose(gradients[1][0], gradients[0][0] * 2**-0.5, rtol=1e-4, atol=1e-6)
     assert torch.equal(gradients[1][1], gradients[0][1])
+
+
+def test_the_noisy_matrix_of_two_passes_is_that_of_one() -> None:
+    """What is kept between passes is never older than the weights or the noise."""
+    layer, x = NoisyLinear(INPUTS, 6, rng(), groups=2), torch.randn(3, INPUTS)
+    layer.sample_noise(rng())
+    with torch.no_grad():
+        first = layer(x)
+    second = layer(x)
+    second.sum().backward()
+    gradient = layer.weight_sigma.grad
+    layer.zero_grad()
+    third = layer(x)  # made anew: the second has gone through its backward pass
+    third.sum().backward()
+    assert torch.equal(first, second)
+    assert torch.equal(second, third)
+    assert gradient is not None
+    assert layer.weight_sigma.grad is not None
+    assert torch.equal(gradient, layer.weight_sigma.grad)
+
+
+@pytest.mark.parametrize("change", ["step", "load", "noise", "loaded noise"])
+def test_the_noisy_matrix_is_made_anew_when_something_changes(change: str) -> None:
+    layer, other = NoisyLinear(INPUTS, 6, rng()), NoisyLinear(INPUTS, 6, rng())
+    x = torch.randn(3, INPUTS)
+    for each in (layer, other):
+        each.sample_noise(rng())
+    with torch.no_grad():
+        layer(x)
+        if change == "step":
+            for each in (layer, other):
+                each.weight_sigma.add_(1.0)
+        elif change == "load":
+            other.bias.add_(1.0)
+            layer.load_state_dict(other.state_dict())
+        elif change == "noise":
+            for each in (layer, other):
+                each.sample_noise(np.random.default_rng(5))
+        else:
+            other.noise_out.mul_(2.0)
+            layer.load_state_dict(other.state_dict())
+        assert torch.equal(layer(x), other(x))
+
+
+def test_a_layer_that_was_used_can_be_copied() -> None:
+    layer, x = NoisyLinear(INPUTS, 6, rng()), torch.randn(3, INPUTS)
+    layer.sample_noise(rng())
+    with torch.no_grad():
+        assert torch.equal(layer(x), copy.deepcopy(layer)(x))

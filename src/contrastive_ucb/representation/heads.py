@@ -11,6 +11,8 @@ Noisy networks are Fortunato et al. 2018 (factorised noise), dueling Wang et al.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -27,7 +29,9 @@ class NoisyLinear(nn.Module):
             plain linear layer without sigma
     groups  as many layers side by side in one matrix, each with input noise of its own
 
-    The noise is state: zero until `sample_noise`, then the same until the next call.
+    The noise is state: zero until `sample_noise`, then the same until the next call. On Atari the
+    noisy matrix has more than a million entries, so it is made once for the two passes of an
+    update, the one that chooses an action and the one with a gradient.
     """
 
     noise_in: Tensor  # (groups, inputs)
@@ -53,14 +57,36 @@ class NoisyLinear(nn.Module):
             self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma0 / inputs**0.5))
             self.register_buffer("noise_in", torch.zeros(groups, inputs))
             self.register_buffer("noise_out", torch.zeros(outputs))
+        self._made: tuple[tuple[int, ...], list[Tensor]] | None = None  # for which state, and what
 
     def forward(self, x: Tensor, noisy: bool = True) -> Tensor:
         """x (..., inputs); returns (..., outputs), by mu alone unless `noisy`."""
         if not (noisy and self.is_noisy):
             return F.linear(x, self.weight, self.bias)
+        return F.linear(x, *self._with_noise())
+
+    def _with_noise(self) -> list[Tensor]:
+        """Weight and bias with the noise in them.
+
+        Made without a gradient asked for, they stay for the next pass; made with one, they belong
+        to its backward pass alone.
+        """
+        learnt = (self.weight, self.weight_sigma, self.bias, self.bias_sigma)
+        parts = (*learnt, self.noise_in, self.noise_out)
+        state = tuple(number for x in parts for number in (x.data_ptr(), x._version))
+        made = self._made[1] if self._made and self._made[0] == state else self._make()
+        self._made = None if torch.is_grad_enabled() else (state, made)
+        return made if torch.is_grad_enabled() else [x.detach() for x in made]
+
+    @torch.enable_grad()
+    def _make(self) -> list[Tensor]:
         outer = self.noise_out.view(len(self.noise_in), -1, 1) * self.noise_in.unsqueeze(1)
         weight = torch.addcmul(self.weight, self.weight_sigma, outer.flatten(0, 1))
-        return F.linear(x, weight, torch.addcmul(self.bias, self.bias_sigma, self.noise_out))
+        return [weight, torch.addcmul(self.bias, self.bias_sigma, self.noise_out)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies make their own noisy matrix: tensors with a history cannot be copied."""
+        return {**self.__dict__, "_made": None}
 
     def sample_noise(self, rng: np.random.Generator) -> None:
         """New noise. The old tensors stay as they are for a backward pass that still needs them."""
@@ -69,6 +95,7 @@ class NoisyLinear(nn.Module):
             noise = factor_noise(rng, inputs + len(self.noise_out), self.weight.device)
             self.noise_in = noise[:inputs].view_as(self.noise_in)
             self.noise_out = noise[inputs:]
+            self._made = None
 
 
 class DuelingHead(nn.Module):
