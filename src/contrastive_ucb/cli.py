@@ -19,6 +19,7 @@ COMMANDS = {
     "demo": "Contrastive UCB next to its peers in a few minutes, ending with a page of figures",
     "sweep": "all runs of an experiment or a grid of your own, several at once",
     "status": "what state the runs of a folder are in: progress, score, time left",
+    "verify": "the facts of the theory: what the paper proves, measured against its marks",
     "bench": "measure the costs that the documentation states, as ratios",
 }
 

@@ -6,18 +6,21 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from contrastive_ucb.agents.peers import GAME_PRESETS, game_preset, preset
 from contrastive_ucb.agents.presets import configure
+from contrastive_ucb.agents.simple_config import configure_simple
 from contrastive_ucb.cli import COMMANDS, main
 from contrastive_ucb.commands import (
     algos,
     bench,
     bench_deep,
     bench_games,
+    bench_neural,
     demo,
     eval,
     play,
@@ -27,9 +30,11 @@ from contrastive_ucb.commands import (
     status,
     sweep,
     train,
+    verify,
 )
 from contrastive_ucb.commands.options import parse
 from contrastive_ucb.envs.registry import canonical_name
+from contrastive_ucb.facts.plan import read_plan
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
@@ -157,12 +162,17 @@ def test_command_line_is_understood(line: str) -> None:
             parse(solve.Solve[kind], options, line, for_mdp)
     elif command == "bench":
         benches = {"theory": bench.Theory, "games": bench_games.Games, "deep": bench_deep.Deep}
-        measured = benches[rest[0]]
+        measured = {**benches, "neural": bench_neural.Neural}[rest[0]]
         parse(measured, rest[1:], line, measured())
     elif command == "train":
         asked = parse(train.Train, train.gathered(rest[1:]), line, train.Train())
-        configure(asked.algo, train.read_settings(asked.set))
+        asked_for = configure_simple if asked.algo == "simple" else partial(configure, asked.algo)
+        asked_for(train.read_settings(asked.set))
         assert canonical_name(rest[0])
+    elif command == "verify":
+        facts, options = verify.names_and_rest(rest)
+        asked_to = parse(verify.Verify, options, line, verify.Verify())
+        assert read_plan(asked_to.quick, asked_to.seeds).choose(facts).facts
     elif command in NAMED:
         kind = NAMED[command]
         parse(kind, rest[1:], line, kind())

@@ -1,4 +1,4 @@
-"""The results of the README, generated from results/mdp/, results/games/ and results/deep/.
+"""The results of the README, generated from the folders under results/.
 
     python -m contrastive_ucb.report.readme
 
@@ -7,16 +7,16 @@ Every number comes from a file that a command wrote; nothing is typed by hand.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from contrastive_ucb.report.markers import between
 from contrastive_ucb.report.readme_deep import deep_text
 from contrastive_ucb.report.readme_games import games_text
 from contrastive_ucb.report.readme_mdp import mdp_text
+from contrastive_ucb.report.readme_neural import neural_text
+from contrastive_ucb.report.readme_theory import theory_text
+from contrastive_ucb.report.records import records_of
 from contrastive_ucb.training.files import write_atomically
 
 
@@ -26,22 +26,21 @@ def main(root: Path = Path()) -> None:
 
 
 def results_text(folder: Path) -> str:
-    """What the files under `folder` say of MDPs, games and the deep tier, where there are any."""
-    games, deep = _records(folder / "games"), _records(folder / "deep")
-    deep |= {f"minatar-{name}": one for name, one in _records(folder / "minatar").items()}
-    parts = [mdp_text(_records(folder / "mdp"))]
+    """What the files under `folder` say of the theory and of all tiers, where there are any."""
+    games, deep = records_of(folder / "games"), records_of(folder / "deep")
+    deep |= {f"minatar-{name}": one for name, one in records_of(folder / "minatar").items()}
+    theory, neural = records_of(folder / "theory"), records_of(folder / "neural")
+    parts = [theory_text(theory["facts"])] if "facts" in theory else []
+    parts.append(mdp_text(records_of(folder / "mdp")))
     parts += [games_text(games)] if games else []
+    parts += [neural_text(neural)] if neural else []
     parts += [deep_text(deep)] if deep else []
     parts.append(
         "Each figure is from a file under `results/`, which also holds its command;"
-        " `benchmarks/finite_results.py` and `benchmarks/deep_results.py` write them."
+        " `benchmarks/finite_results.py`, `benchmarks/neural_results.py` and"
+        " `benchmarks/deep_results.py` write them."
     )
     return "\n\n".join(parts)
-
-
-def _records(folder: Path) -> dict[str, Mapping[str, Any]]:
-    """The records of a folder by name; none where there is no folder."""
-    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
 
 
 if __name__ == "__main__":

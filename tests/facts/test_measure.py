@@ -1,0 +1,162 @@
+"""A run leaves what its session says, on a grid, and survives the way to the disk and back."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments.problem import Problem
+from contrastive_ucb.facts.code import fingerprint
+from contrastive_ucb.facts.measure import measure
+from contrastive_ucb.facts.record import Record
+from contrastive_ucb.facts.run import Run
+from contrastive_ucb.training.loop import Session
+
+SIZES = {"n_states": 4, "n_actions": 2, "rank": 2, "horizon": 3}
+PROBLEM = Problem("lowrank", SIZES, "contrastive-ucb", {"alpha": 0.3}, rounds=40)
+RUN = Run("a", "task", "", PROBLEM, 3, curves=("zeta", "average_regret", "optimism"))
+RUN = replace(RUN, probes=("optimism",))
+
+
+def test_curves_and_totals_are_those_of_the_session() -> None:
+    record = measure(RUN)
+    session = Session(PROBLEM.agent([0, 1, 2]))
+    played = {one.number: one.figures for one in session.rounds(40)}
+    assert record.rounds[[0, -1]].tolist() == [1, 40]
+    assert len(record.rounds) < 20
+    for at, number in enumerate(record.rounds):
+        for name in ("zeta", "average_regret"):
+            np.testing.assert_array_equal(record.curve(name)[:, at], played[number][name])
+    for seed in range(3):
+        summary = session.summary(seed)
+        for name in ("average_regret", "optimistic_fraction", "final_gap"):
+            assert record.total(name)[seed] == summary[name]
+    assert record.seconds > 0
+
+
+def test_the_worst_is_over_all_rounds_not_only_those_kept() -> None:
+    record = measure(RUN)
+    session = Session(PROBLEM.agent([0, 1, 2]))
+    best = np.full(3, -np.inf)
+    for played in session.rounds(40):
+        best = np.maximum(best, played.figures["optimistic_value"] - session.tracker.optimal)
+    np.testing.assert_array_equal(record.total("worst_optimism"), best)
+    assert (record.total("worst_optimism") >= record.curve("optimism").max(-1)).all()
+
+
+def test_a_run_that_may_stop_ends_when_all_seeds_have_solved_it() -> None:
+    lock = Problem("lock", {"horizon": 2, "n_actions": 2, "n_dead": 2}, rounds=400)
+    run = Run("lock", "lock", "", lock, 2, curves=("gap",), stops=True)
+    record = measure(run)
+    solved = record.total("solved_at")
+    assert np.isfinite(solved).all()
+    assert record.rounds[-1] == solved.max() + 4 < 400  # the fifth round in a row
+    whole = measure(replace(run, stops=False))
+    assert whole.rounds[-1] == 400
+    np.testing.assert_array_equal(whole.total("solved_at"), solved)
+
+
+def test_never_solved_is_not_a_number_and_comes_back_as_that() -> None:
+    lock = Problem("lock", {"horizon": 6, "n_actions": 5, "n_dead": 20}, "uniform", rounds=3)
+    record = measure(Run("lock", "lock", "", lock, 2, curves=("gap",), stops=True))
+    assert np.isnan(record.total("solved_at")).all()
+    content = record.to_json()
+    assert content["totals"]["solved_at"] == [None, None]
+    assert np.isnan(Record.from_json(content).total("solved_at")).all()
+
+
+def test_a_record_loses_digits_once_only() -> None:
+    record = measure(RUN)
+    once = Record.from_json(record.to_json())
+    assert once.to_json() == record.to_json()
+    for name, values in record.curves.items():
+        np.testing.assert_allclose(once.curves[name], values, rtol=1e-5)
+
+
+def test_ratios_of_curves_and_names_that_are_not_there() -> None:
+    record = Record(np.array([1, 2]), {"a": np.ones((1, 2)), "b": np.full((1, 2), 4.0)}, {}, 0.0)
+    np.testing.assert_array_equal(record.ratio("a / b"), [[0.25, 0.25]])
+    np.testing.assert_array_equal(record.ratio("b"), [[4.0, 4.0]])
+    with pytest.raises(UserError, match="no curve 'c'; it has a, b"):
+        record.curve("c")
+    with pytest.raises(UserError, match="no total 'a'"):
+        record.total("a")
+
+
+def test_the_same_run_measures_the_same_and_other_seeds_others() -> None:
+    first, again = measure(RUN), measure(RUN)
+    np.testing.assert_array_equal(first.curve("zeta"), again.curve("zeta"))
+    assert not np.allclose(first.curve("zeta")[0], first.curve("zeta")[1])
+
+
+def test_the_key_is_that_of_settings_and_code_and_not_of_the_name() -> None:
+    key = RUN.key("code")
+    assert replace(RUN, name="b", label="x").key("code") == key
+    for changed in (
+        replace(RUN, seeds=4),
+        replace(RUN, probes=()),
+        replace(RUN, curves=("zeta",)),
+        replace(RUN, stops=True),
+        replace(RUN, problem=replace(PROBLEM, rounds=41)),
+        replace(RUN, problem=replace(PROBLEM, agent_settings={"alpha": 0.4})),
+    ):
+        assert changed.key("code") != key
+    assert RUN.key("other code") != key
+    assert replace(RUN, curves=RUN.curves[::-1]).key("code") == key
+
+
+def test_the_fingerprint_sees_code_and_not_words(tmp_path, monkeypatch) -> None:
+    from contrastive_ucb.facts import code
+
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "__init__.py").write_text("")
+    (tmp_path / "inner" / "other.py").write_text("VALUE = 1\n")
+    (tmp_path / "inner" / "unused.py").write_text("VALUE = 1\n")
+    main = tmp_path / "main.py"
+    before = (
+        '"""Words."""\nfrom contrastive_ucb.inner.other import VALUE\n\ndef f():\n    return 1\n'
+    )
+    main.write_text(before)
+    monkeypatch.setattr(code, "HERE", tmp_path)
+
+    def now() -> str:
+        return code.fingerprint.__wrapped__(("contrastive_ucb.main",))
+
+    first = now()
+    main.write_text(before.replace("Words", "Other words") + "# why\n")
+    assert now() == first
+    main.write_text(before.replace("    return", '    """What."""\n    return'))
+    assert now() == first
+    (tmp_path / "inner" / "unused.py").write_text("VALUE = 2\n")
+    assert now() == first
+    (tmp_path / "inner" / "other.py").write_text("VALUE = 2\n")
+    assert now() != first
+    (tmp_path / "inner" / "other.py").write_text("VALUE = 1\n")
+    main.write_text(before.replace("return 1", "return 2"))
+    assert now() != first
+
+
+def test_the_fingerprint_covers_the_agents() -> None:
+    from contrastive_ucb.facts import code
+
+    seen = []
+    original = code._path
+    try:
+        code._path = lambda name: seen.append(name) or original(name)
+        fingerprint.__wrapped__(code.ROOTS)
+    finally:
+        code._path = original
+    assert {
+        f"contrastive_ucb.{name}"
+        for name in (
+            "representation.fit",
+            "bonus.elliptical",
+            "planning.matrix_game",
+            "data.collect",
+            "envs.lowrank",
+            "evaluation.exact",
+            "facts.probes",
+        )
+    } <= set(seen)
+    assert not any("rainbow" in name or "report" in name for name in seen)

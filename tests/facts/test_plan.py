@@ -1,0 +1,146 @@
+"""The data file: every fact of the theory is there, with its mark, and can be measured."""
+
+import pytest
+
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.facts.plan import plan_of, read_plan
+from contrastive_ucb.facts.probes import PROBES
+from contrastive_ucb.facts.rules import RULES
+from contrastive_ucb.facts.verify import LATER
+
+WHOLE, QUICK = read_plan(), read_plan(quick=True)
+TASKS = {"small": {"env": "lowrank", "n_states": 4, "horizon": 2}}
+
+
+def table(**runs: dict) -> dict:
+    return {"window": 30, "seeds": 10, "quick_seeds": 3, "tasks": TASKS, "runs": runs}
+
+
+def test_no_fact_is_dropped() -> None:
+    names = {fact.fact for fact in WHOLE.facts if fact.group == "facts"}
+    assert names == {f"F{number}" for number in range(1, 17)}
+    assert {(f.fact, f.part) for f in QUICK.facts if f.group == "facts"} == {
+        (f.fact, f.part) for f in WHOLE.facts if f.group == "facts"
+    }
+
+
+def test_the_marks_are_those_of_the_theorems() -> None:
+    limits = {(f.fact, f.part): f.limit for f in WHOLE.facts}
+    assert limits["F1", "zeta"] == limits["F1", "xi"] == -1
+    assert limits["F2", "contrastive-ucb"] == limits["F11", "2x2"] == limits["F11", "3x3"] == -0.5
+    for part in ("zeta", "xi", "zeta, tiny", "xi, tiny"):
+        assert limits["F4", part] == 1
+    assert limits["F5", "lambda = 1"] == limits["F13", "2x2"] == 1
+    assert limits["F6", "printed"] == 0
+    for fact in WHOLE.facts:
+        if fact.fact == "F7":
+            assert fact.limit == (1 if fact.part.startswith("contrastive-ucb") else 0)
+
+
+def test_quick_changes_sizes_and_never_a_mark() -> None:
+    for whole, quick in zip(
+        (f for f in WHOLE.facts if f.group == "facts"),
+        (f for f in QUICK.facts if f.group == "facts"),
+        strict=True,
+    ):
+        assert (whole.mark, whole.limit, whole.rule) == (quick.mark, quick.limit, quick.rule)
+    shared = WHOLE.runs.keys() & QUICK.runs.keys()
+    assert len(shared) > 30
+    assert all(QUICK.runs[name].problem.rounds < WHOLE.runs[name].problem.rounds for name in shared)
+    assert {run.seeds for run in QUICK.runs.values()} == {3}
+
+
+def test_the_settings_of_the_table_of_facts() -> None:
+    mdp = WHOLE.runs["mdp/contrastive-ucb"].problem
+    sizes = {"n_states": 10, "n_actions": 3, "rank": 3, "horizon": 4, "reward": "sparse"}
+    assert (mdp.env, mdp.env_settings, mdp.rounds) == ("lowrank", sizes, 10_000)
+    for name, rounds in (("lock-exact", 800), ("lock-sampled", 5000)):
+        for run in (name, *(f"{name}-control/{a}" for a in ("no-bonus", "epsilon-greedy"))):
+            lock = WHOLE.runs[run].problem
+            assert lock.env_settings == {"horizon": 6, "n_actions": 5, "n_dead": 20}
+            assert lock.rounds == rounds
+            exact = lock.agent_settings.get("negatives", "sampled") == "exact"
+            assert exact == (name == "lock-exact")
+    horizons = [run.problem.env_settings["horizon"] for run in WHOLE.runs_of(_fact("F8"))]
+    assert horizons == list(range(3, 13))
+    for size in (2, 3):
+        game = WHOLE.runs[f"game/game-{size}x{size}"].problem
+        assert game.env_settings["n_actions"] == [size, size]
+        assert game.rounds == 5000
+    assert {run.seeds for run in WHOLE.runs.values()} == {10}
+    assert WHOLE.window == 30
+
+
+def _fact(name: str):
+    return next(fact for fact in WHOLE.facts if fact.fact == name)
+
+
+@pytest.mark.parametrize("plan", [WHOLE, QUICK], ids=["whole", "quick"])
+def test_everything_that_is_named_exists(plan) -> None:
+    for run in plan.runs.values():
+        assert set(run.probes) <= PROBES.keys()
+    for fact in plan.facts:
+        assert fact.rule in RULES or fact.rule == LATER
+        assert set(fact.runs) <= plan.runs.keys()
+        assert fact.mark == "none" or fact.paper
+        assert not (fact.required and fact.mark == "none")
+    used = {name for fact in plan.facts for name in fact.runs}
+    assert used == plan.runs.keys()
+
+
+def test_names_of_facts_in_any_case_and_their_runs_only() -> None:
+    chosen = WHOLE.choose(["f7", "F12"])
+    assert {fact.fact for fact in chosen.facts} == {"F7", "F12"}
+    assert all(name.startswith(("lock", "game")) for name in chosen.runs)
+    assert len(WHOLE.choose([]).facts) == len(WHOLE.facts)
+    assert {f.group for f in WHOLE.choose(["peers"]).facts} == {"peers"}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("F17", "did you mean 'F7'"), ("abblations", "'ablations'"), ("x", "F16")]
+)
+def test_an_unknown_fact_gets_a_suggestion(name: str, says: str) -> None:
+    with pytest.raises(UserError, match=f"no fact is called '{name}'.*{says}"):
+        WHOLE.choose([name])
+
+
+def test_sweeps_make_a_run_of_each_value() -> None:
+    one = {"task": "small", "rounds": 5, "quick_rounds": 2, "settings": {"alpha": 0.1}}
+    runs = plan_of(
+        table(
+            a={**one, "over": {"rank": [1, 2]}, "quick_over": {"rank": [2]}},
+            b={**one, "over": {"true_rank, rank": [4]}},
+            c={**one, "over": {"switch": ["schedule=theory clip=on"]}},
+            d={**one, "quick_settings": {"n_states": 3}},
+        ),
+        quick=False,
+    ).runs
+    assert list(runs) == ["a/1", "a/2", "b/4", "c/schedule=theory clip=on", "d"]
+    assert runs["a/2"].problem.agent_settings == {"alpha": 0.1, "rank": 2}
+    assert runs["b/4"].problem.env_settings["rank"] == 4
+    switched = runs["c/schedule=theory clip=on"].problem.agent_settings
+    assert switched == {"alpha": 0.1, "schedule": "theory", "clip": "on"}
+    assert runs["d"].problem.env_settings["n_states"] == 4
+    quick = plan_of(table(a={**one, "over": {"rank": [1, 2]}, "quick_over": {"rank": [2]}}), True)
+    assert list(quick.runs) == ["a/2"]
+    assert quick.runs["a/2"].problem.rounds == 2
+    assert plan_of(table(d=one), quick=True, seeds=7).runs["d"].seeds == 7
+
+
+def test_a_table_that_cannot_be_is_refused() -> None:
+    one = {"task": "small", "rounds": 5}
+    with pytest.raises(UserError, match="one key is allowed"):
+        plan_of(table(a={**one, "over": {"rank": [1], "alpha": [0.1]}}), False)
+    facts = [{"fact": "F1", "claim": "c", "rule": "slope", "runs": ["b"]}]
+    with pytest.raises(UserError, match="needs the run 'b'"):
+        plan_of({**table(a=one), "facts": facts}, False)
+
+
+def test_settings_said_in_other_words_are_one_run() -> None:
+    one = {"task": "small", "rounds": 5}
+    runs = plan_of(
+        table(a=one, b={**one, "settings": {"schedule": "practical", "tilt": 0.0}}), False
+    ).runs
+    assert runs["a"].key("") == runs["b"].key("")
+    other = plan_of(table(a={**one, "settings": {"tilt": 1.0}}), False).runs["a"]
+    assert other.key("") != runs["a"].key("")

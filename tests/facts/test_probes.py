@@ -1,0 +1,273 @@
+"""What is looked at in a run equals what a slow and obvious twin finds."""
+
+from math import log, sqrt
+
+import numpy as np
+import pytest
+
+from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.arrays import Array
+from contrastive_ucb.envs import LowRankGame, LowRankMDP
+from contrastive_ucb.facts import bounds, probes
+from contrastive_ucb.facts.classes import product_class
+from contrastive_ucb.representation.fit import FiniteModel
+from contrastive_ucb.training.loop import Round, Session
+from contrastive_ucb.training.streams import stream
+
+SIZES = {"n_states": 4, "n_actions": 2, "rank": 2, "horizon": 3}
+FINITE = {"function_class": "finite", "class_size": 9, "schedule": "theory", "clip": "off"}
+
+
+def session_of(n_seeds: int = 2, **settings: object) -> Session:
+    envs = [LowRankMDP(**SIZES, seed=seed) for seed in range(n_seeds)]
+    return Session(ContrastiveUCB(envs, seed=list(range(n_seeds)), **settings))
+
+
+def play(session: Session, rounds: int) -> list[Round]:
+    return list(session.rounds(rounds))
+
+
+def test_recovery_bound_is_the_lemmas() -> None:
+    by_hand = 32 * 3 / 0.1**2 * log(2 * 100 * 4 * 16 / 0.05) / 100
+    got = bounds.recovery_bound(
+        100, horizon=4, rank=3, floor=0.1, log_class_size=log(16), failure=0.05
+    )
+    assert got == pytest.approx(by_hand)
+
+
+def test_corrected_potential_is_never_below_two_log_det() -> None:
+    """2 log det(Sigma / lambda) is largest for equal eigenvalues, where the two are equal."""
+    rank, ridge, k = 3, 0.7, 40
+    equal = np.eye(rank) * k / rank
+    ratio = np.linalg.slogdet(np.eye(rank) + equal / ridge)[1]
+    assert bounds.potential_corrected(k, rank, ridge) == pytest.approx(2 * ratio)
+    assert bounds.potential_printed(k, rank, ridge) < 2 * ratio  # erratum E17
+
+
+def test_optimism_is_told_with_the_bias_it_may_have() -> None:
+    session = session_of(alpha=0.3)
+    probe = probes.Optimism(session)
+    for played in session.rounds(5):
+        seen = probe.look(played.figures, noted=True)
+        for seed in range(2):
+            mdp = session.agent.envs[seed]
+            value = session.agent.values[seed, 0] @ mdp.initial
+            bias = 3 * sqrt(2 * played.figures["zeta_first"][seed])
+            optimal = session.tracker.optimal[seed]
+            assert seen["optimism"][seed] == pytest.approx(value - optimal)
+            assert seen["allowed_bias"][seed] == pytest.approx(bias)
+            assert seen["shortfall"][seed] == pytest.approx(optimal - bias - value)
+
+
+def test_recovery_compares_with_the_bound_of_its_own_round() -> None:
+    session = session_of(**FINITE)
+    probes.ProductClass(session)
+    probe = probes.Recovery(session)
+    for played in session.rounds(4):
+        seen = probe.look(played.figures, noted=False)
+        logarithm = log(2 * played.number * 3 * 9 / 0.05)
+        bound = 32 * 2 * logarithm / (0.25**2 * played.number)
+        np.testing.assert_allclose(seen["recovery_bound"], bound)
+        np.testing.assert_allclose(seen["zeta_over_bound"], played.figures["zeta"] / bound)
+        np.testing.assert_allclose(seen["xi_over_bound"], played.figures["xi"] / bound)
+
+
+def test_product_class_has_all_pairs_the_truth_and_the_norms_of_the_definition() -> None:
+    env = LowRankMDP(**SIZES, seed=3)
+    negatives = np.array([0.1, 0.2, 0.3, 0.4])
+    phi, psi = product_class(env.kernel, negatives, 9, stream(0, "class"))
+    assert phi.shape[0] == psi.shape[0] == 9
+    features = {one.tobytes() for one in phi}
+    measures = {one.tobytes() for one in psi}
+    pairs = {(a.tobytes(), b.tobytes()) for a, b in zip(phi, psi, strict=True)}
+    assert len(features) == len(measures) == 3
+    assert len(pairs) == 9
+    truth = np.matmul(env.kernel.features, env.kernel.measures) / negatives
+    errors = np.abs(np.matmul(phi, psi) - truth).max((1, 2, 3))
+    assert (errors < 1e-12).sum() == 1
+    assert np.linalg.norm(phi, axis=-1).max() <= 1 + 1e-12
+    assert np.linalg.norm(psi, axis=-2).max() <= sqrt(2) / negatives.min() + 1e-12
+
+
+@pytest.mark.parametrize("size", [1, 8])
+def test_product_class_of_no_square_is_refused(size: int) -> None:
+    kernel = LowRankMDP(**SIZES, seed=0).kernel
+    with pytest.raises(ValueError, match="4, 9, 16"):
+        product_class(kernel, np.full(4, 0.25), size, stream(0, "class"))
+
+
+def test_a_seed_has_the_same_product_class_alone_and_in_a_batch() -> None:
+    batch = session_of(2, **FINITE)
+    envs = [LowRankMDP(**SIZES, seed=1)]
+    alone = Session(ContrastiveUCB(envs, seed=[1], **FINITE))
+    for session in (batch, alone):
+        probes.ProductClass(session)
+    models = [session.agent.model for session in (batch, alone)]
+    assert all(isinstance(model, FiniteModel) for model in models)
+    np.testing.assert_array_equal(models[0].phi[1], models[1].phi[0])
+    np.testing.assert_array_equal(models[0].psi[1], models[1].psi[0])
+
+
+def test_finite_class_comes_down_to_the_truth_or_its_nearest_neighbour() -> None:
+    session = session_of(**FINITE)
+    probes.ProductClass(session)
+    played = play(session, 400)
+    errors = {at: played[at - 1].figures["zeta"].max() for at in (1, 400)}
+    assert errors[400] < 0.01 < errors[1]
+
+
+def test_spread_is_largest_minus_smallest_at_the_worst_step() -> None:
+    session = session_of(alpha=0.5)
+    probe = probes.Spread(session)
+    for played in session.rounds(3):
+        seen = probe.look(played.figures, noted=False)
+    beta = session.agent.bonus
+    for seed in range(2):
+        spreads = [np.ptp(beta[seed, step]) for step in range(3)]
+        assert seen["bonus_spread"][seed] == pytest.approx(max(spreads))
+        assert max(spreads) > 0
+    np.testing.assert_allclose(probe.finish(np.array([3]))[1]["final_bonus"], beta.mean((1, 2, 3)))
+
+
+def test_printed_covariance_keeps_the_bonus_at_its_cap_for_ever() -> None:
+    """Erratum E1: with the plain sum it comes down, after a very long time."""
+    ends = {}
+    for form in ("sum", "averaged"):
+        session = session_of(**FINITE, covariance=form)
+        probe = probes.Spread(session)
+        worst = max(
+            float(probe.look(played.figures, noted=False)["bonus_spread"].max())
+            for played in session.rounds(30)
+        )
+        assert worst == 0  # both, in so few rounds
+        assert session.agent.bonus.min() == 2 * 3
+        ends[form] = probe.finish(np.array([30]))[1]
+    assert (ends["averaged"]["far_spread"] == 0).all()
+    assert np.isnan(ends["averaged"]["leaves_cap_at"]).all()
+    assert (ends["sum"]["far_spread"] > 0).all()
+    assert (ends["sum"]["leaves_cap_at"] > 1e4).all()
+
+
+def test_rounds_ahead_continue_what_the_agent_has() -> None:
+    """At the round where the agent stands, the bonus ahead is the agent's own."""
+    session = session_of(alpha=0.5, covariance="averaged")
+    play(session, 20)
+    beta = session.agent.bonus.reshape(2, 3, -1)
+    spread = (beta.max(-1) - beta.min(-1)).max(-1)
+    np.testing.assert_allclose(bounds._spread(session.agent, 20), spread)
+
+
+def naive_potential(gains: list[Array], ridge: float) -> tuple[float, float]:
+    sigma, spent = ridge * np.eye(len(gains[0])), 0.0
+    for gain in gains:
+        spent += np.trace(gain @ np.linalg.inv(sigma))
+        sigma = sigma + gain
+    return spent, 2 * np.log(np.linalg.det(sigma / ridge))
+
+
+def test_potential_is_that_of_a_plain_loop_over_states() -> None:
+    session = session_of()
+    probe = probes.Potential(session)
+    gains: dict[tuple[int, int], list[Array]] = {}
+    for played in session.rounds(6):
+        probe.look(played.figures, noted=True)
+        for seed, mdp in enumerate(session.agent.envs):
+            reached = mdp.initial
+            for step in range(3):
+                policy = session.agent.policies[seed, step]
+                gain = np.zeros((2, 2))
+                later = np.zeros(4)
+                for state in range(4):
+                    for action in range(2):
+                        mass = reached[state] * policy[state, action]
+                        phi = mdp.kernel.features[step, state * 2 + action]
+                        gain += mass * np.outer(phi, phi)
+                        later += mass * mdp.transitions[step, state, action]
+                gains.setdefault((seed, step), []).append(gain)
+                reached = later
+    rounds = np.array([2, 6])
+    curves, totals = probe.finish(rounds)
+    for at, k in enumerate(rounds):
+        for seed in range(2):
+            sides = [naive_potential(gains[seed, step][:k], 1.0) for step in range(3)]
+            assert curves["potential"][seed, at] == pytest.approx(max(a / b for a, b in sides))
+            most = max(b for _, b in sides)
+            printed = 2 * log(1 + k * 2)
+            assert curves["potential_printed"][seed, at] == pytest.approx(most / printed)
+    np.testing.assert_array_equal(totals["worst_potential"], curves["potential"].max(-1))
+
+
+def test_three_models_see_the_same_data_and_the_agent_does_not_notice() -> None:
+    plain, watched = session_of(alpha=0.3), session_of(alpha=0.3)
+    probe = probes.SameData(watched)
+    for alone, beside in zip(plain.rounds(12), watched.rounds(12), strict=True):
+        seen = probe.look(beside.figures, noted=True)
+        np.testing.assert_array_equal(alone.figures["zeta"], beside.figures["zeta"])
+        np.testing.assert_array_equal(seen["zeta_sampled"], beside.figures["zeta"])
+    exact = probe.models.others["exact"].counts
+    assert exact.positive.sum() > 1.5 * plain.agent.model.counts.positive.sum()
+    likelihood = probe.models.others["likelihood"].counts
+    np.testing.assert_array_equal(exact.positive, likelihood.positive)
+    assert (seen["zeta_likelihood"] != seen["zeta_exact"]).all()
+    assert probe.look(beside.figures, noted=False) == {}
+
+
+def test_an_agent_with_the_exact_model_has_the_error_of_the_exact_twin() -> None:
+    """With uniform roll-ins the data do not depend on the model."""
+    settings = {"algo": "uniform"}
+    watched, exact = session_of(**settings), session_of(**settings, negatives="exact")
+    probe = probes.SameData(watched)
+    alone = play(exact, 8)[-1].figures
+    seen = [probe.look(beside.figures, noted=True) for beside in watched.rounds(8)][-1]
+    np.testing.assert_allclose(seen["zeta_exact"], alone["zeta"])
+
+
+def test_saved_twins_go_on_as_if_nothing_had_happened() -> None:
+    first, second = session_of(), session_of()
+    for session in (first, second):
+        probes.SameData(session)
+    play(first, 4)
+    models = first.agent.model
+    second.agent.model.load_states([models.state_of(seed) for seed in range(2)])
+    np.testing.assert_array_equal(models.fit().features, second.agent.model.fit().features)
+    for name, kernel in models.kernels.items():
+        np.testing.assert_array_equal(kernel.features, second.agent.model.kernels[name].features)
+
+
+def game_session() -> Session:
+    games = [LowRankGame(n_states=3, n_actions=(2, 2), rank=2, horizon=2, seed=s) for s in (0, 1)]
+    return Session(ContrastiveULCB(games, seed=[0, 1], iota=0.2))
+
+
+def test_games_are_held_against_iota_and_nash() -> None:
+    session = game_session()
+    gap, bracket = probes.CCEGap(session), probes.Bracket(session)
+    for played in session.rounds(4):
+        over = gap.look(played.figures, noted=False)["cce_over_iota"]
+        iota = 0.2 / sqrt(played.number)
+        np.testing.assert_allclose(over * iota, played.figures["cce_gap"])
+        assert over.max() <= 1
+        seen = bracket.look(played.figures, noted=False)
+        width = played.figures["upper_value"] - played.figures["lower_value"]
+        np.testing.assert_allclose(seen["upper_slack"] + seen["lower_slack"], width)
+        held = (seen["upper_slack"] >= -1e-6) & (seen["lower_slack"] >= -1e-6)
+        assert held.all()
+    assert session.summary(0)["bracket_fraction"] == 1
+
+
+def test_every_probe_has_a_name_and_runs() -> None:
+    for name, kind in probes.PROBES.items():
+        if kind in (probes.CCEGap, probes.Bracket):
+            session = game_session()
+        else:
+            session = (
+                session_of(**FINITE) if name in ("product-class", "recovery") else session_of()
+            )
+        (probe,) = probes.make_probes((name,), session)
+        for played in session.rounds(2):
+            seen = probe.look(played.figures, noted=True)
+            assert all(values.shape == (2,) for values in seen.values())
+        curves, totals = probe.finish(np.array([1, 2]))
+        assert all(values.shape == (2, 2) for values in curves.values())
+        assert all(values.shape == (2,) for values in totals.values())

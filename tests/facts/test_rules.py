@@ -1,0 +1,267 @@
+"""Rules find what is known beforehand, and hold or not on the right side of the mark."""
+
+import numpy as np
+import pytest
+
+from contrastive_ucb.arrays import Array
+from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments.settings import problem_of
+from contrastive_ucb.facts.growth import (
+    exponential_misfit,
+    floored_fit,
+    floored_misfit,
+    misfit,
+    sizes_of,
+)
+from contrastive_ucb.facts.outcome import Case, Outcome, mean_interval, ratio_interval
+from contrastive_ucb.facts.plan import Fact
+from contrastive_ucb.facts.record import Record
+from contrastive_ucb.facts.rules import RULES
+from contrastive_ucb.facts.run import Run
+from contrastive_ucb.stats.slopes import slope
+
+ROUNDS = np.array([1, 3, 10, 30, 100, 300, 1000])
+PROBLEM = problem_of("lowrank", "contrastive-ucb", {"rank": 2, "n_states": 4}, 1000)
+
+
+def record(curves: dict[str, Array] | None = None, **totals: list[float]) -> Record:
+    kept = {name: np.array(values, dtype=float) for name, values in totals.items()}
+    return Record(ROUNDS, curves or {}, kept, 1.5)
+
+
+def judge(rule: str, *records: Record, labels: tuple = (), **fact: object) -> Outcome:
+    runs = [Run("a", "t", str(label), PROBLEM, 2) for label in labels or (1,) * len(records)]
+    entry = Fact("F0", "claim", rule, ("a",), **fact)  # type: ignore[arg-type]
+    return RULES[rule](Case(entry, runs, list(records), 30))
+
+
+def power(exponent: float, *factors: float) -> Array:
+    return np.outer(factors, ROUNDS.astype(float) ** exponent)
+
+
+@pytest.mark.parametrize(("exponent", "held"), [(-0.7, True), (-0.5, True), (-0.49, False)])
+def test_a_slope_must_be_at_most_the_limit(exponent: float, held: bool) -> None:
+    found = judge("slope", record({"y": power(exponent, 1, 2)}), measure="y", limit=-0.5 + 1e-9)
+    assert found.value == pytest.approx(exponent)
+    assert found.held is held
+
+
+def test_only_the_window_counts() -> None:
+    """K / 30 is 33.3: the rounds up to 30 are outside."""
+    bent = np.where(ROUNDS <= 30, 7.0, 1e3 / ROUNDS)
+    found = judge("slope", record({"y": np.stack([bent, bent])}), measure="y", limit=-0.5)
+    assert found.value == pytest.approx(-1)
+
+
+def test_a_slope_without_a_limit_is_only_told() -> None:
+    assert judge("slope", record({"y": power(-1, 1, 2)}), measure="y").held is None
+
+
+def test_an_interval_that_reaches_the_mark_is_enough() -> None:
+    """The mean of both seeds has a slope above -1, and the bootstrap sees the steep seed alone."""
+    curves = np.concatenate([power(-1.2, 1000.0), power(-0.8, 1.0)])
+    found = judge("slope reaches", record({"y": curves}), measure="y", limit=-1.0)
+    assert found.low == pytest.approx(-1.2)
+    assert found.held
+    shallow = judge("slope reaches", record({"y": power(-0.8, 1, 2)}), measure="y", limit=-1.0)
+    assert not shallow.held
+    steep = judge("slope reaches", record({"y": power(-1.3, 1, 2)}), measure="y", limit=-1.0)
+    assert steep.held
+
+
+def test_a_seed_without_regret_does_not_stop_the_fit() -> None:
+    curves = np.concatenate([power(-1, 1.0), np.zeros((1, len(ROUNDS)))])
+    found = judge("slope", record({"y": curves}), measure="y", limit=-0.5)
+    assert found.value == pytest.approx(-1, abs=1e-6)
+
+
+@pytest.mark.parametrize(("exponent", "held"), [(0.0, True), (0.1, False), (-0.1, False)])
+def test_a_ratio_must_be_flat(exponent: float, held: bool) -> None:
+    curves = {"a": power(exponent - 1, 4, 6), "b": power(-1, 2, 2)}
+    found = judge("flat ratio", record(curves), measure="a / b", limit=0.0)
+    assert found.value == pytest.approx(exponent, abs=1e-9)
+    assert found.held is held or exponent == 0
+    last = 2.5 * 1000**exponent
+    assert f"{last:.2f}" in found.note
+
+
+def test_always_means_every_round_of_every_seed() -> None:
+    assert judge("always", record(share=[1.0, 1.0]), measure="share").held
+    missed = judge("always", record(share=[1.0, 0.9999]), measure="share")
+    assert not missed.held
+    assert missed.value == pytest.approx(0.99995)
+
+
+@pytest.mark.parametrize(("worst", "held"), [(0.2, True), (1.0, True), (1.001, False)])
+def test_the_worst_seed_decides(worst: float, held: bool) -> None:
+    found = judge("worst", record(ratio=[0.1, worst]), measure="ratio", limit=1.0)
+    assert (found.value, found.held) == (worst, held)
+
+
+@pytest.mark.parametrize(
+    ("at", "limit", "held"),
+    [
+        ([5, 7], 1.0, True),
+        ([5, None], 1.0, False),
+        ([None, None], 0.0, True),
+        ([None, 900], 0.0, False),
+        ([None, 900], None, None),
+    ],
+)
+def test_all_or_no_seeds_must_solve_it(at: list, limit: float | None, held: bool | None) -> None:
+    found = judge("solved", record(solved_at=at), limit=limit)
+    count = sum(one is not None for one in at)
+    assert (found.value, found.held) == (count, held)
+    assert found.low <= count <= found.high
+    assert ("never" in found.note) == (count == 0)
+
+
+def test_a_ratio_is_that_of_the_means_over_the_same_seeds() -> None:
+    found = judge("ratio", record(y=[2.0, 4.0]), record(y=[1.0, 1.0]), measure="y")
+    assert (found.value, found.held) == (3.0, None)
+    assert found.low == 2.0
+    assert found.high == 4.0
+    exact = ratio_interval(np.array([2.0, 6.0]), np.array([1.0, 3.0]))
+    assert exact.low == exact.high == 2.0  # redrawn together, so the seeds cancel
+
+
+def test_the_interval_of_a_mean_is_that_of_a_plain_bootstrap() -> None:
+    values = np.random.default_rng(0).normal(3, 1, 12)
+    found = mean_interval(values)
+    drawn = np.random.default_rng(1).choice(values, (20_000, 12)).mean(1)
+    assert found.estimate == pytest.approx(values.mean())
+    assert found.low == pytest.approx(np.quantile(drawn, 0.025), abs=0.03)
+    assert found.high == pytest.approx(np.quantile(drawn, 0.975), abs=0.03)
+
+
+def test_means_of_totals_of_seconds_and_of_one_round() -> None:
+    one = record({"y": power(-1, 1, 3)}, y=[1.0, 3.0], never=[1.0, np.nan])
+    assert judge("mean", one, measure="y").value == 2
+    assert judge("mean", one, measure="seconds").value == 1.5
+    missing = judge("mean", one, measure="never")
+    assert missing.value is None
+    assert "1 of 2 seeds" in missing.note
+    assert judge("mean at", one, measure="y", at=100).value == pytest.approx(0.02)
+    with pytest.raises(UserError, match="kept no round 99"):
+        judge("mean at", one, measure="y", at=99)
+
+
+def test_the_example_against_the_lemma() -> None:
+    found = judge("small ridge", limit=1.0)
+    assert found.value == pytest.approx(10 / (2 * np.log(11)))
+    assert not found.held
+
+
+def horizons(rounds: list[list[float]]) -> list[Record]:
+    return [record(solved_at=column) for column in rounds]
+
+
+def test_a_power_law_is_recognised_and_so_is_an_exponential() -> None:
+    x = (3, 4, 6, 8, 12)
+    law = [[2.0 * h**1.5, 3.0 * h**1.5] for h in x]
+    fit = {"labels": x, "measure": "solved_at"}
+    found = judge("power law", *horizons(law), **fit, limit=6.0)
+    assert found.value == pytest.approx(1.5)
+    assert found.held
+    assert judge("better fit", *horizons(law), **fit, limit=1.0).value < 1e-6
+    grown = [[2.0 * 1.4**h, 3.0 * 1.4**h] for h in x]
+    worse = judge("better fit", *horizons(grown), **fit, limit=1.0)
+    assert not worse.held
+    assert worse.value > 1e6
+    steep = [[h**7.0, h**7.0] for h in x]
+    assert not judge("power law", *horizons(steep), **fit, limit=6.0).held
+
+
+def test_a_seed_that_never_solves_it_fails_the_law() -> None:
+    x = (3, 6)
+    rounds = [[10.0, 10.0], [20.0, np.nan]]
+    found = judge("power law", *horizons(rounds), labels=x, measure="solved_at", limit=6.0)
+    assert not found.held
+    assert "1 runs never" in found.note
+
+
+def test_misfits_are_residuals_of_least_squares() -> None:
+    random = np.random.default_rng(0)
+    x, y = np.arange(1.0, 9), np.exp(random.normal(0, 1, (3, 8)))
+    for curve, found in zip(y, misfit(x, y), strict=True):
+        line = np.polyval(np.polyfit(x, np.log(curve), 1), x)
+        assert found == pytest.approx(np.sqrt(((np.log(curve) - line) ** 2).mean()))
+    assert floored_misfit(x**2, 5 + 2 * x**2) == pytest.approx(0, abs=1e-9)
+    assert floored_misfit(x**2, np.exp(x)) > 0.1
+    assert floored_fit(x**2, 5 + 2 * x**2, np.array([100.0])) == pytest.approx(205)
+    assert exponential_misfit(x, 7 + np.exp(0.25 * x)) == pytest.approx(0, abs=1e-9)
+    assert exponential_misfit(x, 7 + x**2) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("means", "right"),
+    [([3, 2, 1, 2, 3], 4), ([3, 2, 1, 2, 1.5], 3), ([1, 2, 3, 2, 1], 0), ([2, 3, 1, 2, 3], 3)],
+)
+def test_errors_fall_to_the_smallest_and_rise_from_there(means: list, right: int) -> None:
+    records = [record(zeta=[mean, mean]) for mean in means]
+    found = judge("order", *records, labels=(1, 2, 3, 4, 6), measure="zeta", smallest_at=3.0)
+    assert found.value == right
+    assert found.held is (right == 4)
+
+
+def test_neighbours_that_differ_by_noise_only_are_told() -> None:
+    zetas = ([0.9, 1.1], [0.5, 0.6], [0.61, 0.52])
+    records = [record(zeta=list(values)) for values in zetas]
+    found = judge("order", *records, labels=(1, 2, 3), measure="zeta", smallest_at=2.0)
+    assert found.held is True
+    assert "of 2 neighbours, 1 of them beyond noise" in found.note
+
+
+def test_an_allowance_above_the_value_says_nothing() -> None:
+    allowed = np.array([[9.0] * 5 + [0.1, 0.1], [9.0] * 7])  # below V* from round 300 of 1000
+    kept = record({"allowed_bias": allowed}, optimal_value=[0.5, 0.5])
+    found = judge("says something", kept, measure="allowed_bias")
+    assert found.value == pytest.approx((1000 - 100) / 1000 / 2)
+    assert found.held is None
+
+
+def test_growth_is_held_against_the_bound_over_the_same_runs() -> None:
+    values = (2, 4, 8)
+    runs, records = [], []
+    for d in values:
+        problem = problem_of("lowrank", "contrastive-ucb", {"rank": d, "n_states": 10}, 1000)
+        runs.append(Run("a", "t", str(d), problem, 2))
+    bound = [sizes_of(run)["bound"] for run in runs]
+    n_parameters = [d * (30 + 10) for d in values]
+    by_hand = [
+        32 * d * (np.log(2 * 1000 * 4 / 0.05) + n) / (0.1**2 * 1000)
+        for d, n in zip(values, n_parameters, strict=True)
+    ]
+    np.testing.assert_allclose(bound, by_hand)
+    allowed = float(slope(np.array(values, dtype=float), np.array(bound)))
+    assert 1 < allowed < 2
+    for exponent in (allowed - 0.1, allowed + 0.1):
+        records = [record(zeta=[d**exponent, 2 * d**exponent]) for d in values]
+        entry = Fact("F0", "c", "growth", ("a",), measure="zeta", variable="d")
+        found = RULES["growth"](Case(entry, runs, records, 30))
+        assert found.value == pytest.approx(exponent)
+        assert found.held is (exponent < allowed)
+        assert f"{allowed:.2f}" in found.mark
+
+
+def test_growth_is_that_of_the_mean_and_not_of_the_luckiest_seed() -> None:
+    values = (2, 4, 8)
+    runs = [
+        Run("a", "t", str(d), problem_of("lowrank", "contrastive-ucb", {"rank": d}, 1000), 2)
+        for d in values
+    ]
+    records = [record(zeta=[d**4.0, 1.0]) for d in values]  # one seed grows, the other does not
+    entry = Fact("F0", "c", "growth", ("a",), measure="zeta", variable="d")
+    found = RULES["growth"](Case(entry, runs, records, 30))
+    assert found.low == pytest.approx(0)
+    assert found.value > 2
+    assert not found.held
+
+
+def test_sizes_know_the_tilt_and_the_actions() -> None:
+    settings = {"rank": 3, "n_states": 5, "n_actions": 4, "tilt": 2.0}
+    problem = problem_of("lowrank", "contrastive-ucb", settings, 100)
+    sizes = sizes_of(Run("a", "t", "", problem, 2))
+    weights = np.exp(-2.0 * np.arange(5) / 5)
+    assert sizes["A"] == 4
+    assert sizes["1/C_S^-"] == pytest.approx(weights.sum() / weights[-1])
