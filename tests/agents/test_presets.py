@@ -1,9 +1,11 @@
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from contrastive_ucb.agents.deep_config import BonusConfig
 from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS, FAMILIES, configure
+from contrastive_ucb.experiments.training import Training
 
 ATARI, MINATAR, VECTOR = (1, 84, 84), (4, 10, 10), (100,)
 
@@ -73,10 +75,17 @@ def test_target_networks_are_copied_as_often_in_a_run_of_the_family() -> None:
 
 def test_curl_weighs_its_loss_less_in_four_games() -> None:
     games = ("Pong", "Boxing", "PrivateEye", "Freeway", "Qbert")
-    weights = [configure("curl", {}, ATARI, f"ALE/{game}-v5").curl_weight for game in games]
+    weights = [configure("curl", {}, ATARI, game).curl_weight for game in games]
     assert weights == [0.01] * 4 + [1.0]
-    assert configure("curl", {"curl_weight": 2.0}, ATARI, "ALE/Pong-v5").curl_weight == 2.0
-    assert configure("der", {}, ATARI, "ALE/Pong-v5").curl_weight == 0
+    assert configure("curl", {"curl_weight": 2.0}, ATARI, "Pong").curl_weight == 2.0
+    assert configure("der", {}, ATARI, "Pong").curl_weight == 0
+
+
+@pytest.mark.parametrize("spelling", ["Pong", "pong", "ALE/Pong-v5", "PongNoFrameskip-v4"])
+def test_the_weight_of_a_game_is_found_in_every_spelling(spelling: str) -> None:
+    assert asdict(Training(spelling, "curl").config)["curl_weight"] == 0.01
+    assert asdict(Training("ALE/Qbert-v5", "curl").config)["curl_weight"] == 1.0
+    assert asdict(Training("MinAtar/Freeway-v1", "curl").config)["curl_weight"] == 1.0
 
 
 @pytest.mark.parametrize("algo", DEEP_PRESETS)

@@ -98,11 +98,9 @@ DEEP_PRESETS: dict[str, RainbowConfig] = {
     "spr": SPR,
     "spr-ucb": replace(SPR, bonus=BonusConfig(scale=1.0)),
 }
-GAMES: dict[str, dict[str, dict[str, Any]]] = {  # what an agent does otherwise in some games
-    "curl": {
-        f"ALE/{game}-v5": {"curl_weight": 0.01}
-        for game in ("Boxing", "Freeway", "Pong", "PrivateEye")
-    },
+# What an agent does otherwise in some games, by the one name that each of them has.
+GAMES: dict[str, dict[str, dict[str, Any]]] = {
+    "curl": {name: {"curl_weight": 0.01} for name in ("Boxing", "Freeway", "Pong", "PrivateEye")},
 }
 
 
