@@ -6,12 +6,17 @@ from xml.etree import ElementTree
 
 import pytest
 from cli_errors import check_error
+from experiments.sweep_runs import jobs_of, train_table
+from report.pages import write_facts
 from report.score_runs import write_atari, write_deep_run
 from report.test_html import Outline
 
 from contrastive_ucb.cli import main
 from contrastive_ucb.commands.reproduce import ENDINGS, WHAT
 from contrastive_ucb.envs.atari_names import ATARI_100K
+from contrastive_ucb.experiments.grid import grid_of
+from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.training import files
 
 NOTHING = "Nothing was run here"
 
@@ -57,14 +62,15 @@ def test_runs_stand_beside_the_published_numbers(
     what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = tmp_path / "runs"
-    write_atari(runs, {"spr": 0.4, "spr-ucb": 0.6}, ATARI_100K, seeds=2, returns=())
+    write_atari(runs, {"spr": 0.4, "spr-ucb": 0.6}, ATARI_100K, returns=())
     more = ["--runs", str(runs), "--json"]
     text = reproduce(what, tmp_path / "a.html", *more).decode()
     summary = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert summary["run_here"] == {"spr-ucb": 52, "spr": 52}
+    assert summary["run_here"] == {"spr-ucb": 78, "spr": 78}
     assert summary["missing"] == 0
     assert NOTHING not in text
-    assert "spr-ucb, run here: 2 runs a game on 26 of 26 games, 52 runs in all" in text
+    assert "spr-ucb, run here: 3 runs a game on 26 of 26 games, 78 runs in all" in text
+    assert "its last evaluation (100 episodes)" in text
     assert "Performance profiles" in text
     assert "Probability of improvement" in text
     assert "No run is missing." in text
@@ -73,7 +79,7 @@ def test_runs_stand_beside_the_published_numbers(
         assert text.count("<strong>") > 27 * 2
         assert "run here</th>" in text
     else:
-        assert "0.650 [" in text  # the mean of .6 and .7
+        assert "0.700 [" in text  # the mean of .6, .7 and .8
     Outline(text)
 
 
@@ -84,7 +90,7 @@ def test_some_games_only_are_no_average_of_all(tmp_path: Path) -> None:
     text = reproduce("figure-mean", tmp_path / "a.html", "--runs", str(runs)).decode()
     assert "On the games that were run here" in text
     assert "spr (2 of 26 games)" in text
-    words = "--algo spr --steps 100000 --eval-episodes 100 --seed"
+    words = "--algo spr --steps 100000 --threads 1 --eval-episodes 100 --seed"
     assert f"cucb train Boxing {words} 0 --seeds 3 --out {runs}" in text
     assert f"cucb train Pong {words} 2 --out {runs}" in text
     assert "Runs that are not finished: 73." in text  # 24 games with 3 seeds, and one of Pong
@@ -130,6 +136,9 @@ def test_the_default_file_has_the_name_of_what_is_made(
         (["report", "--out", "a.html"], "name a folder of runs before --out"),
         (["report", ".", "--out", "a.pdf"], r"must end in one of \.html"),
         (["report", ".", "--out", "nowhere/a.html"], "no folder nowhere"),
+        (["report", ".", "--facts", "no.json"], "no file no.json; 'cucb verify --out FOLDER'"),
+        (["report", ".", "--out", "/proc/a.html"], "cannot write /proc/a.html .*; name a file"),
+        (["reproduce", "table", "--out", "/proc/a.md"], "cannot write /proc/a.md .*; name a file"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(
@@ -145,7 +154,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize("command", [["report"], ["reproduce", "table", "--runs"]])
-def test_empty_and_damaged_folders_are_one_line(
+def test_an_empty_folder_is_one_line_and_a_damaged_run_is_left_out(
     command: list[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -155,12 +164,74 @@ def test_empty_and_damaged_folders_are_one_line(
     runs = tmp_path / "runs"
     runs.mkdir()
     check_error([*command, "runs"], "there are no runs under runs", capsys)
-    path = write_deep_run(runs, "spr", "Pong", 0)
-    (path / "metrics.jsonl").write_text("no json\n")
-    check_error([*command, "runs"], "damaged", capsys)
-    (path / "spec.json").write_text("{}")
-    check_error([*command, "runs"], "damaged", capsys)
     assert [*tmp_path.glob("*.html")] == []
+    for seed in range(2):
+        path = write_deep_run(runs, "spr", "Pong", seed)
+    for name, content in (("metrics.jsonl", "no json\n"), ("spec.json", "{}")):
+        (path / name).write_text(content)
+        assert main([*command, "runs", "--json"]) == 0
+        said = capsys.readouterr()
+        [line] = said.err.splitlines()
+        assert f"left out: runs/{(path / name).relative_to(runs)}" in line
+        assert "damaged" in line
+        assert json.loads(said.out.splitlines()[-1])["damaged"] == 1
+
+
+def test_a_full_disk_is_one_line_with_a_way_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    write_deep_run(tmp_path / "runs", "spr", "DeepSea-8", 0)
+    monkeypatch.setattr(files, "write_atomically", full)
+    for words in (["report", str(tmp_path / "runs")], ["reproduce", "table"]):
+        out = str(tmp_path / "a.md")
+        check_error([*words, "--out", out], "No space left on device.*; make room", capsys)
+
+
+def test_runs_of_another_length_are_missing_once(tmp_path: Path) -> None:
+    """Their gaps were counted twice, under two names."""
+    runs = tmp_path / "runs"
+    for seed in range(2):
+        write_deep_run(runs, "spr", "Pong", seed, config={"steps": 2000}, finished=seed == 0)
+    text = reproduce("table", tmp_path / "a.md", "--runs", str(runs)).decode()
+    assert "Runs that are not finished: 51." in text  # 25 games with 2 seeds, and one of Pong
+    assert "| Pong | spr (2,000 steps) | 1 |" in text
+    assert text.count("cucb train Pong") == 1
+
+
+def test_a_run_with_two_names_is_missing_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One sweep calls the agent spr, another one has the same agent elsewhere as "mine"."""
+    ours = train_table(100_000, env="Pong", settings={})
+    theirs = {**ours, "env": "Alien", "algo": [], "variants": {"mine": {"algo": "spr"}}}
+    for table in (ours, theirs):
+        grid_of(table, "g").remember(tmp_path)
+    [job] = jobs_of(ours)
+    with RunFolder(job.spec(), tmp_path) as run:
+        run.metrics.touch()
+        run.finish({"evaluation": {"mean": 1.0, "episodes": 20}})
+    reproduce("table", tmp_path / "a.md", "--runs", str(tmp_path), "--json")
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert summary["missing"] == 25  # all games but Pong
+
+
+@pytest.mark.parametrize("ending", ["md", "tex"])
+def test_numbers_name_the_runs_that_they_come_from(ending: str, tmp_path: Path) -> None:
+    """The figure of all games once named the runs of agents that it does not show."""
+    runs = ["--runs", str(tmp_path / "runs")]
+    write_atari(tmp_path / "runs", {"spr": 0.4}, ["Pong"], returns=())
+    text = reproduce("figure-mean", tmp_path / f"a.{ending}", *runs).decode()
+    assert "spr, run here" not in text
+    assert "Left out, since not all 26 games were run here: spr." in text
+    assert "IQMs" not in text
+    assert "Missing runs" in text
+    assert "cucb train Alien --algo spr" in text
+    table = reproduce("table", tmp_path / f"a.{ending}", *runs).decode()
+    assert "spr, run here: 3 runs a game on 1 of 26 games" in table
+    assert "IQMs" in reproduce("figure-aggregates", tmp_path / f"a.{ending}").decode()
 
 
 def test_report_writes_a_page_and_a_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,10 +244,20 @@ def test_report_writes_a_page_and_a_csv(tmp_path: Path, capsys: pytest.CaptureFi
         "scores": str(tmp_path / "page.csv"),
         "finished": 12,
         "missing": 0,
+        "damaged": 0,
     }
     text = out.read_text()
     assert f"cucb report {runs} --out {out} --json" in Outline(text).text
     assert '<a href="page.csv">' in text
+
+
+def test_facts_come_from_the_file_that_is_named(tmp_path: Path) -> None:
+    runs, out, facts = tmp_path / "runs", tmp_path / "page.md", tmp_path / "facts.json"
+    write_deep_run(runs, "spr", "DeepSea-8", 0)
+    write_facts(facts)
+    for more, n_facts in (([], 0), (["--facts", str(facts)], 1)):
+        assert main(["report", str(runs), "--out", str(out), *more]) == 0
+        assert out.read_text().count("Theory: facts and their marks") == n_facts
 
 
 @pytest.mark.parametrize("command", ["report", "reproduce"])

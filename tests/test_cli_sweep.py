@@ -265,9 +265,30 @@ def test_a_damaged_run_is_shown_and_does_not_hide_the_others(
     said = capsys.readouterr()
     runs = json.loads(said.out.splitlines()[-1])["runs"]
     assert [run["state"] for run in runs] == ["failed", "finished"]
-    assert "DONE is damaged" in said.err.splitlines()[-1]
+    last = said.err.splitlines()[-1]
+    assert "DONE is damaged" in last
+    assert "tries" not in last  # it does not, before the file is removed
     assert main(["status", str(tmp_path), "--json"]) == 0
     assert last_json(capsys)["runs"] == runs
+
+
+def test_two_interruptions_save_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def once(*_: object) -> dict[Path, str]:
+        raise KeyboardInterrupt
+
+    def twice(*_: object) -> dict[Path, str]:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise KeyboardInterrupt  # while the runs were saving
+
+    words = ["sweep", written(tmp_path, solve_table()), "--out", str(tmp_path / "runs")]
+    for backend, says in ((once, "are saved"), (twice, "were not waited for")):
+        monkeypatch.setattr(command, "run_local", backend)
+        assert main(words) == 130
+        assert f"the runs that were under way {says}" in capsys.readouterr().err
 
 
 def test_errors_that_no_folder_can_hold_come_from_the_worker(

@@ -13,7 +13,7 @@ from contrastive_ucb.commands.demo_plan import command_of, demo_plans, specs_of
 from contrastive_ucb.commands.options import parse
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.report.missing import Missing, missing_runs, read_entries
+from contrastive_ucb.report.missing import Missing, read_entries, read_folder
 
 SHORT = Demo(seed=3, seeds=2, rounds=50, lock_rounds=60, sea_steps=200, sea_seeds=1)
 
@@ -30,8 +30,7 @@ def write(specs: list[RunSpec], root: Path, finished: bool = True) -> None:
 
 
 def gaps_of(root: Path) -> list[Missing]:
-    entries = read_entries(root)
-    return missing_runs(entries, root, demo_plans(entries, root))
+    return read_folder(root, plans_of=demo_plans).missing
 
 
 def filled_by(gap: Missing, root: Path) -> set[Path]:

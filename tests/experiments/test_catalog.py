@@ -3,12 +3,14 @@
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from contrastive_ucb.agents.peers import game_preset, preset
+from contrastive_ucb.agents.presets import ALGORITHMS
 from contrastive_ucb.commands import solve as command
 from contrastive_ucb.commands import train as train_command
 from contrastive_ucb.commands.options import parse
@@ -55,25 +57,51 @@ def test_finite_experiments_are_those_of_the_results(name: str, folder: str) -> 
     assert identities(name) == set().union(*map(of_solve, commands))
 
 
-@pytest.mark.parametrize(("name", "group"), [("deepsea", "SEAS"), ("minatar", "MINATAR")])
-def test_deep_experiments_are_those_of_the_results(
-    name: str, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    kept = runpy.run_path(str(BENCHMARKS / "deep_results.py"))[group]
-    wanted: set[tuple[str, int]] = set()
-    for line, n_seeds in kept.values():
+def of_train(lines: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
+    """The runs of `cucb train` with these words, each for so many seeds."""
+    found: set[tuple[str, int]] = set()
+    for line, n_seeds in lines:
         _, env, *rest = line.split()
         asked = parse(train_command.Train, train_command.gathered(rest), "", train_command.Train())
         settings = train_command.read_settings(asked.set)
         spec = Training(env, asked.algo, settings, asked.steps).spec()
-        wanted |= {(spec.identity(), seed) for seed in range(n_seeds)}
-    assert identities(name) == wanted
+        found |= {(spec.identity(), seed) for seed in range(n_seeds)}
+    return found
+
+
+def kept(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What a script of results runs."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return runpy.run_path(str(BENCHMARKS / f"{name}_results.py"))
+
+
+@pytest.mark.parametrize(("name", "group"), [("deepsea", "SEAS"), ("minatar", "MINATAR")])
+def test_deep_experiments_are_those_of_the_results(
+    name: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert identities(name) == of_train(kept("deep", monkeypatch)[group].values())
+
+
+def test_the_comparison_has_all_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = kept("deep", monkeypatch)
+    shared = [groups["MINATAR"][f"minatar-{game.lower()}-{agent}"][0]
+              for game in groups["GAMES"] for agent in ("spr", "paper")]  # fmt: skip
+    wanted = of_train(groups["COMPARISON"].values()) | of_train((line, 3) for line in shared)
+    assert identities("comparison") == wanted
+    assert {job.task.algo for job in experiment("comparison").jobs} == ALGORITHMS.keys()
+
+
+def test_neural_experiments_are_among_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = kept("neural", monkeypatch)["EXPERIMENTS"].values()
+    commands = [line.split()[1:] for line in lines if line.startswith("solve")]
+    assert identities("neural") <= set().union(*map(of_solve, commands))
 
 
 def test_the_papers_grid() -> None:
     grid = experiment("atari26")
-    assert len(grid.jobs) == 26 * 10 * 2
+    assert len(grid.jobs) == 26 * 10 * 8
+    agents = {"spr-ucb", "spr", "curl", "drq", "drq-eps", "der", "otr", "simple"}
+    assert {job.task.algo for job in grid.jobs} == agents
     assert {job.eval_episodes for job in grid.jobs} == {100}
     assert {job.task.steps for job in grid.jobs if isinstance(job.task, Training)} == {100_000}
     assert len({job.task.env for job in grid.jobs}) == 26
@@ -104,4 +132,4 @@ def test_listing_needs_neither_torch_nor_environments() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     *_, counts, last = done.stdout.splitlines()
     assert last == "0 []", done.stderr
-    assert counts.startswith("520 runs")
+    assert counts.startswith("2080 runs")

@@ -9,7 +9,7 @@ from experiments.sweep_runs import LOWRANK, jobs_of, solve_table, train_table
 
 from contrastive_ucb.commands.train import read_settings
 from contrastive_ucb.errors import UserError
-from contrastive_ucb.experiments.grid import Grid, grid_of, read_grid, remembered
+from contrastive_ucb.experiments.grid import grid_of, read_grid
 from contrastive_ucb.experiments.training import Training
 
 TOML = """
@@ -70,8 +70,8 @@ def test_parts_stand_on_what_is_above_them() -> None:
 
 
 def test_each_run_is_there_once() -> None:
-    both = {"twin": {"algo": "contrastive-ucb"}, "other": {"algo": "uniform"}}
-    grid = grid_of(solve_table(variants=both), "g")
+    variants = {"other": {"algo": "uniform"}}
+    grid = grid_of(solve_table(variants=variants, part=[{"seeds": 1}, {}]), "g")
     assert [(job.label, job.seed) for job in grid.jobs] == [
         ("contrastive-ucb", 0),
         ("contrastive-ucb", 1),
@@ -80,20 +80,24 @@ def test_each_run_is_there_once() -> None:
     ]
 
 
-def test_a_grid_is_remembered(tmp_path: Path) -> None:
-    jobs = tuple(jobs_of(solve_table(), train_table()))
-    Grid("mine", jobs).remember(tmp_path)
-    [again] = remembered(tmp_path)
-    assert again == Grid("mine", jobs)
-    (tmp_path / "sweeps" / "mine.json").write_text('{"name": "mi')
-    with pytest.raises(UserError, match=r"mine.json is damaged .* remove it"):
-        list(remembered(tmp_path))
+@pytest.mark.parametrize(
+    ("one", "other"), [({"n_states": 10}, {"n_states": 10.0}), ({}, {"horizon": 3.0})]
+)
+def test_a_number_of_an_environment_has_one_type(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    first, second = (
+        jobs_of(solve_table(seeds=1, settings={**LOWRANK, **own}))[0] for own in (one, other)
+    )
+    assert first.spec() == second.spec()
+    assert first.spec().identity() == second.spec().identity()
 
 
 @pytest.mark.parametrize(
     ("table", "says"),
     [
         ({"kind": "solv"}, "kind must be 'solve' or 'train', got 'solv'"),
+        ({"kind": []}, r"kind must be 'solve' or 'train', got \[\]"),
         (solve_table(sedes=3), "has no 'sedes'; did you mean 'seeds'"),
         (solve_table(steps=3), "has no 'steps'"),
         (solve_table(rounds=0), "rounds must be at least 1, got 0"),
@@ -107,6 +111,17 @@ def test_a_grid_is_remembered(tmp_path: Path) -> None:
         (solve_table(env=3), "env must be a name or a list of names"),
         (solve_table(env="file", settings={}), "which file"),
         (solve_table(env="file", settings={"path": "no.npz", "rank": 2}), "no file at no.npz"),
+        (solve_table(env="file", settings={"path": 3}), "path takes a word, got 3"),
+        (solve_table(settings={"n_states": "ten"}), "n_states takes a whole number, got 'ten'"),
+        (solve_table(settings={"n_states": -4}), "n_states must be at least 1, got -4"),
+        (solve_table(env_seed="a"), "env_seed must be a whole number, got 'a'"),
+        (solve_table(env_seed=-1), "env_seed must be at least 0, got -1"),
+        (
+            solve_table(
+                env="lock-game", algo="contrastive-ulcb", settings={"n_column_actions": "b"}
+            ),
+            "n_column_actions takes a whole number, got 'b'",
+        ),
         (solve_table(settings={"n_stats": 3}), "is called 'n_stats'; did you mean 'n_states'"),
         (solve_table(settings=3), "settings is a table"),
         (solve_table(settings={"alpha": "big"}), "alpha takes a number, got 'big'"),
@@ -116,6 +131,15 @@ def test_a_grid_is_remembered(tmp_path: Path) -> None:
         (solve_table(name=3), "name must be a word"),
         (solve_table(name="a b"), "cannot be called 'a b'"),
         (solve_table(part=3), "part is a list of tables"),
+        (solve_table(part=[]), "part is empty, so there is no run"),
+        (
+            solve_table(variants={"twin": {"algo": "contrastive-ucb"}}),
+            "has the label 'contrastive-ucb' and 'twin'; leave one of them out",
+        ),
+        (
+            train_table(part=[{"eval_episodes": 3}, {"eval_episodes": 5, "seeds": [7]}]),
+            "has the eval_episodes 3 and 5; leave one of them out",
+        ),
         (solve_table(variants=3), "variants is a table of tables"),
         (solve_table(variants={"a": {}}), "variant 'a' needs an algo"),
         (
@@ -139,7 +163,7 @@ def test_mistakes_are_named(table: dict[str, Any], says: str) -> None:
 
 def test_a_bad_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "g.toml"
-    with pytest.raises(UserError, match=r"g.toml cannot be read \(No such file"):
+    with pytest.raises(UserError, match=r"cannot be read \(No such file.*; name a TOML file"):
         read_grid(path)
     path.write_text("kind = train\n")
     with pytest.raises(UserError, match=r"g.toml is not valid TOML: .*line 1"):

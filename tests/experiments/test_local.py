@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from contrastive_ucb.experiments import local, pool, process
 from contrastive_ucb.experiments.job import Job, run_job
 from contrastive_ucb.experiments.local import run_local
 from contrastive_ucb.experiments.progress import is_busy
+from contrastive_ucb.experiments.resources import Resources
 from contrastive_ucb.experiments.store import RunFolder
 
 # Reads the job, notes that it began, does what SCRIPT says of its seed, and finishes it.
@@ -189,7 +191,7 @@ def test_damage_is_reported_and_the_others_go_on(stub: list[Job], tmp_path: Path
     assert notes(tmp_path) == ["begin 1", "end 1"]
 
 
-def test_workers_have_one_thread(
+def test_workers_have_one_thread_and_the_gpus_that_they_asked_for(
     stub: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
@@ -200,8 +202,12 @@ def test_workers_have_one_thread(
         return real(*arguments, **options)
 
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     monkeypatch.setattr(process.subprocess, "Popen", noting)
-    run_local(stub[:1], tmp_path, 1)
+    with_gpu = [replace(job, resources=Resources(gpus=1)) for job in stub[1:2]]
+    run_local([*stub[:1], *with_gpu], tmp_path, 1)
+    # As on a cluster: what asks for no GPU must not use one that happens to be there.
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in seen] == ["", "3"]
     assert {seen[0][f"{name}_NUM_THREADS"] for name in ("MKL", "OMP", "OPENBLAS")} == {"1"}
     assert not is_busy(stub[0].folder(tmp_path))
     assert local.cores() >= 1

@@ -45,7 +45,13 @@ def test_the_life_of_a_run(tmp_path: Path) -> None:
     assert state_of(job, tmp_path).state == "waiting"
     (folder.path / "FAILED").write_text('{"error": "no luck", "log": "log.txt"}')
     state = state_of(job, tmp_path)
-    assert (state.state, state.error, state.log) == ("failed", "no luck", "log.txt")
+    assert (state.state, state.error, state.log) == ("failed", "no luck", None)
+    (folder.path / "log.txt").touch()
+    log = str(folder.path / "log.txt")
+    assert state_of(job, tmp_path).log == log
+    # Where the sweep was started is not where somebody looks at it.
+    (folder.path / "FAILED").write_text('{"error": "no luck", "log": "runs/elsewhere/log.txt"}')
+    assert state_of(job, tmp_path).log == log
     with folder:
         assert state_of(job, tmp_path).state == "running"  # it is tried again
         folder.finish({"evaluation": {"mean": 0.5}, "seconds": 8.0})
@@ -115,6 +121,7 @@ def test_damage_is_a_failure_of_one_line(tmp_path: Path, damage: str) -> None:
     [state] = states_of(watched_folder(tmp_path))
     assert state.state == "failed"
     assert "spec.json is damaged" in (state.error or "")
+    assert f"remove {folder.path} " not in (state.error or "")
     assert "\n" not in (state.error or "")
 
 
@@ -134,3 +141,6 @@ def test_the_table_has_run_state_and_score() -> None:
         "3 runs: 1 finished, 1 running, 1 failed",
     ]
     assert counted([]) == "0 runs"
+    assert table_of([replace(states[0], measure="gap")]).splitlines()[0].split()[-1] == "gap"
+    mixed = [states[0], replace(states[1], measure="gap")]
+    assert table_of(mixed).splitlines()[0].endswith("gap or score")

@@ -62,7 +62,7 @@ def test_a_folder_of_another_run_is_refused_and_left_alone(tmp_path):
     path.mkdir(parents=True)
     other = json.dumps(replace(SPEC, config={"rounds": 900}).to_json())
     (path / "spec.json").write_text(other)
-    with pytest.raises(UserError, match=r"belongs to another run \(config differ\); remove"):
+    with pytest.raises(UserError, match=r"belongs to another run \(config differ\); move"):
         RunFolder(SPEC, tmp_path).__enter__()
     assert (path / "spec.json").read_text() == other
     (path / "spec.json").unlink()
@@ -76,7 +76,7 @@ def test_a_damaged_spec_is_one_clear_line(tmp_path, text):
     path.mkdir(parents=True)
     (path / "spec.json").write_text(text)
     with pytest.raises(
-        UserError, match=r"spec\.json is damaged .*; remove .* or pass --out"
+        UserError, match=r"spec\.json is damaged .*; remove it, and the next try"
     ) as caught:
         RunFolder(SPEC, tmp_path).__enter__()
     assert "\n" not in str(caught.value)

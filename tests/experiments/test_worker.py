@@ -14,7 +14,7 @@ from experiments.sweep_runs import jobs_of, results_of, solve_table, train_table
 from contrastive_ucb.experiments.job import Job, run_job
 from contrastive_ucb.experiments.progress import is_busy
 from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.experiments.worker import BUSY, DONE, FAILED, STOPPED, main
+from contrastive_ucb.experiments.worker import BUSY, DONE, FAILED, STOPPED, main, one_line
 from contrastive_ucb.training.checkpoint import latest_checkpoint
 
 
@@ -52,7 +52,7 @@ def test_a_failure_leaves_a_note_until_the_next_try(
     assert main([str(tmp_path), written(job, tmp_path)]) == FAILED
     note = json.loads((folder / "FAILED").read_text())
     [said] = capfd.readouterr().err.splitlines()
-    assert note == {"error": said, "log": str(folder / "log.txt")}
+    assert note == {"error": said, "log": "log.txt"}
     assert "Traceback" in (folder / "log.txt").read_text()
     (folder / "checkpoints").unlink()
     assert main([str(tmp_path), written(job, tmp_path)]) == DONE
@@ -128,3 +128,9 @@ def test_the_worker_saves_and_stops_when_stdin_ends(tmp_path: Path) -> None:
     assert latest_checkpoint(job.folder(tmp_path) / "checkpoints") is not None
     assert not (job.folder(tmp_path) / "FAILED").exists()
     assert os.environ["OMP_NUM_THREADS"] == "1"
+
+
+def test_a_full_disk_is_told_with_a_way_out() -> None:
+    said = one_line(OSError(28, "No space left on device"))
+    assert "No space left on device; make room on the disk" in said
+    assert "make room" not in one_line(OSError(13, "Permission denied"))

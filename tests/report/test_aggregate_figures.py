@@ -14,6 +14,7 @@ from contrastive_ucb.report.aggregate_figures import (
 )
 from contrastive_ucb.report.aggregates import (
     Estimate,
+    Row,
     aggregate_table,
     comparison_table,
     comparisons,
@@ -243,3 +244,29 @@ def test_the_fair_words_have_the_numbers() -> None:
     assert "SPR-UCB: 10 runs" in notes
     assert "SPR: 100 runs" in notes
     assert "SimPLe: 5 runs" in notes
+
+
+@pytest.mark.parametrize(
+    "means",
+    [
+        [Estimate(-0.4, -0.9, -0.1), Estimate(-0.2, -0.3, -0.05)],  # the axis was cut at both ends
+        [Estimate(-0.4, -0.9, 0.0), Estimate(-0.2)],  # an end at 0 is an end
+        [Estimate(0.5, -0.25, 1.25), Estimate(0.0)],
+        [Estimate(0.0)],
+    ],
+)
+def test_bars_of_any_sign_are_whole(means: list[Estimate]) -> None:
+    rows = [Row(f"agent {at}", "3", True, {"mean": mean}) for at, mean in enumerate(means)]
+    figure = mean_figure(rows)
+    (axes,) = figure.axes
+    left, right = axes.get_xlim()
+    ends = [end for mean in means for end in mean if end is not None]
+    assert left <= min(0, *ends) <= max(0, *ends) < right
+    assert (left < min(ends)) == (min(ends) < 0)  # room beside what is below 0
+    figure.draw_without_rendering()
+    shown = axes.get_window_extent()
+    for text in axes.texts:
+        box = text.get_window_extent()
+        assert shown.x0 <= box.x0
+        assert box.x1 <= figure.get_figwidth() * figure.dpi
+    assert inside(figure)

@@ -12,7 +12,6 @@ from report.test_html import Outline
 
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.report.facts import (
-    PUBLISHED,
     Fact,
     counted,
     facts_section,
@@ -20,22 +19,15 @@ from contrastive_ucb.report.facts import (
     read_facts,
     required_text,
 )
-from contrastive_ucb.report.run_page import write_run_page
+from contrastive_ucb.report.run_files import report_files
 from contrastive_ucb.report.tables import NOTHING
 
 HEADING = "Theory: facts and their marks"
 
 
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the facts that this project has published are not found."""
-    monkeypatch.chdir(tmp_path)
-
-
 def report_of(root: Path, name: str = "report.html") -> str:
     out = root.parent / name
-    write_run_page(root, out, "cucb report runs")
-    return out.read_text(encoding="utf-8")
+    return report_files(root, out, "cucb report runs")[1][out]
 
 
 def test_facts_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -54,19 +46,24 @@ def test_no_file_no_section(tmp_path: Path) -> None:
     assert "Theory" not in report_of(tmp_path / "runs")
 
 
-def test_published_facts_stand_in_for_those_of_the_folder(tmp_path: Path) -> None:
-    (tmp_path / PUBLISHED).parent.mkdir(parents=True)
-    write_facts(tmp_path / PUBLISHED, facts=[fact(fact="F9")])
-    runs = tmp_path / "runs"
+def test_facts_do_not_depend_on_where_one_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those in results/theory of the working folder once stood on pages of any other runs."""
+    published, runs = tmp_path / "results" / "theory", tmp_path / "runs"
+    published.mkdir(parents=True)
     runs.mkdir()
-    found = read_facts(runs)
-    assert found is not None
-    assert [one.fact for one in found.facts] == ["F9"]
-    assert found.file == PUBLISHED
+    write_facts(published / "facts.json", facts=[fact(fact="F9")])
+    monkeypatch.chdir(tmp_path)
+    assert read_facts(runs) is None
     write_facts(runs / "facts.json", facts=[fact(fact="F8")])
     found = read_facts(runs)
     assert found is not None
     assert [one.fact for one in found.facts] == ["F8"]
+    given = read_facts(runs, published / "facts.json")
+    assert given is not None
+    assert [one.fact for one in given.facts] == ["F9"]
+    assert given.file == published / "facts.json"
 
 
 def test_the_table_has_the_numbers_and_their_marks(tmp_path: Path) -> None:

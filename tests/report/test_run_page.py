@@ -12,13 +12,13 @@ from report.runs import write_game_run, write_run
 from report.score_runs import raw_score, write_atari, write_deep_run
 from report.test_html import Outline
 
-from contrastive_ucb.errors import UserError
 from contrastive_ucb.report.interval import mean_interval
-from contrastive_ucb.report.missing import Missing, Planned, missing_runs, read_entries
+from contrastive_ucb.report.missing import Missing, Planned, missing_runs, read_entries, read_folder
 from contrastive_ucb.report.palette import palette
 from contrastive_ucb.report.panels import BINS, POINTS, binned_series, curves_of, panels, short
 from contrastive_ucb.report.read import read_groups
-from contrastive_ucb.report.run_page import score_table, write_run_page
+from contrastive_ucb.report.run_files import report_files
+from contrastive_ucb.report.run_sections import score_table
 from contrastive_ucb.report.scores import KINDS
 from contrastive_ucb.report.style import to_svg
 
@@ -43,9 +43,9 @@ def mixed(tmp_path: Path) -> Path:
 
 def written(root: Path) -> tuple[str, list[dict[str, str]]]:
     out = root.parent / "report.html"
-    write_run_page(root, out, COMMAND)
-    rows = csv.DictReader(io.StringIO(out.with_suffix(".csv").read_text()))
-    return out.read_text(), list(rows)
+    _, files = report_files(root, out, COMMAND)
+    rows = csv.DictReader(io.StringIO(files[out.with_suffix(".csv")]))
+    return files[out], list(rows)
 
 
 def test_the_page_is_whole_and_loads_nothing(mixed: Path) -> None:
@@ -88,7 +88,8 @@ def test_missing_runs_are_shown_with_their_commands(mixed: Path) -> None:
     text, _ = written(mixed)
     assert "Runs that are not finished: 2." in text
     for agent in ("spr", "spr-ucb"):
-        words = f"cucb train Pong --algo {agent} --steps 100000 --eval-episodes 100 --seed 3"
+        words = f"cucb train Pong --algo {agent} --steps 100000 --threads 1 --eval-episodes 100"
+        words += " --seed 3"
         assert f"{words} --out {mixed}" in Outline(text).text
 
 
@@ -112,6 +113,7 @@ def test_scores_have_means_and_intervals(mixed: Path) -> None:
         f"{low:.4g} to {high:.4g}",
         f"{values.std(ddof=1):.4g}",
         "0.5000",
+        "100",
         "3",
     )
 
@@ -135,15 +137,6 @@ def test_a_folder_without_a_finished_run_lists_what_is_missing(tmp_path: Path) -
     text, rows = written(tmp_path / "runs")
     assert "0 finished runs" in text
     assert [row["status"] for row in rows] == ["missing"]
-
-
-def test_nothing_is_written_about_a_damaged_folder(tmp_path: Path) -> None:
-    path = write_deep_run(tmp_path / "runs", "spr", "Pong", 0)
-    (path / "DONE").write_text("{")
-    with pytest.raises(UserError, match="damaged"):
-        written(tmp_path / "runs")
-    assert not (tmp_path / "report.html").exists()
-    assert not (tmp_path / "report.csv").exists()
 
 
 def test_episodes_are_averaged_in_stretches(tmp_path: Path) -> None:
@@ -225,19 +218,18 @@ def test_long_names_of_tasks_are_broken_or_cut(mixed: Path) -> None:
 def test_plans_beside_those_of_sweeps_have_their_own_command(tmp_path: Path) -> None:
     write_run(tmp_path, "uniform", "lock", 0, suite="odd")
     write_run(tmp_path, "uniform", "lock", 7, suite="odd", finished=False)  # nobody planned it
-    entries = read_entries(tmp_path)
-    (only,) = entries
+    (only,) = read_entries(tmp_path)
     spec = only.group.runs[0].spec
-    other = replace(spec, agent="no-bonus")
+    other = replace(spec, agent="no-bonus", seed=1)
     plans = {
         only.group.folder: Planned("uniform", spec, {0, 4}, None, "cucb odd --again"),
         other.folder(tmp_path).parent: Planned("no-bonus", other, {1}, None),
     }
-    (gap,) = missing_runs(entries, tmp_path)
-    assert gap == Missing("uniform", "lock", (7,), (f"cucb odd --out {tmp_path}",))
-    first, second = missing_runs(entries, tmp_path, plans)
-    assert first == Missing("no-bonus", "lock", (1,), (f"cucb odd --out {tmp_path}",))
-    assert second == Missing("uniform", "lock", (4, 7), ("cucb odd --again",))
+    (gap,) = missing_runs([only], tmp_path)
+    assert gap == Missing("uniform", "lock", (7,), (f"cucb odd --out {tmp_path}",), spec)
+    first, second = read_folder(tmp_path, plans_of=lambda *_: plans).missing
+    assert first == Missing("no-bonus", "lock", (1,), (f"cucb odd --out {tmp_path}",), other)
+    assert second == Missing("uniform", "lock", (4, 7), ("cucb odd --again",), spec)
 
 
 def test_the_name_of_the_axis_stands_beside_the_panels(mixed: Path) -> None:

@@ -14,12 +14,14 @@ from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.catalog import experiment
 from contrastive_ucb.experiments.grid import grid_of
 from contrastive_ucb.experiments.spec import RunSpec
-from contrastive_ucb.report.fill import commands, neighbours
+from contrastive_ucb.experiments.words import neighbours
+from contrastive_ucb.report.fill import commands
 from contrastive_ucb.report.missing import (
     missing_commands,
     missing_games,
     missing_runs,
     read_entries,
+    read_folder,
     seeds_text,
 )
 from contrastive_ucb.report.read import read_groups
@@ -112,7 +114,7 @@ def test_seeds_that_others_have_are_missing(tmp_path: Path) -> None:
     write_deep_run(tmp_path, "spr-ucb", "Pong", 2, finished=False)
     (gap,) = missing_runs(read_entries(tmp_path), tmp_path)
     assert (gap.agent, gap.task, gap.seeds) == ("spr-ucb", "Pong", (0, 2, 3))
-    words = "cucb train Pong --algo spr-ucb --steps 100000 --eval-episodes 100 --seed"
+    words = "cucb train Pong --algo spr-ucb --steps 100000 --threads 1 --eval-episodes 100 --seed"
     assert gap.commands == (
         f"{words} 0 --out {tmp_path}",
         f"{words} 2 --seeds 2 --out {tmp_path}",
@@ -144,7 +146,7 @@ def test_a_sweep_knows_its_names_and_its_gaps(tmp_path: Path) -> None:
     assert path == first.folder(tmp_path)
     entries = read_entries(tmp_path)
     assert [entry.agent for entry in entries] == ["mine"]
-    gaps = {gap.agent: gap for gap in missing_runs(entries, tmp_path)}
+    gaps = {gap.agent: gap for gap in read_folder(tmp_path).missing}
     assert {name: gap.seeds for name, gap in gaps.items()} == {"mine": (1,), "spr": (0, 1)}
     assert "--set bonus.preset=algorithm-1 --steps 200" in gaps["mine"].commands[0]
 
@@ -153,7 +155,8 @@ def test_the_papers_grid_has_plain_commands(tmp_path: Path) -> None:
     job = experiment("atari26").jobs[0]
     (command,) = commands(job.spec(), [job.seed], tmp_path, job.eval_episodes)
     assert command == (
-        f"cucb train Alien --algo spr --steps 100000 --eval-episodes 100 --seed 0 --out {tmp_path}"
+        "cucb train Alien --algo spr-ucb --steps 100000 --threads 1 --eval-episodes 100 --seed 0"
+        f" --out {tmp_path}"
     )
 
 
@@ -194,25 +197,6 @@ def test_other_suites_are_repeated_by_their_own_command(tmp_path: Path) -> None:
 def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there are no runs under"):
         read_entries(tmp_path)
-
-
-def test_a_finished_run_without_a_score_is_an_error(tmp_path: Path) -> None:
-    write_deep_run(tmp_path, "spr", "Pong", 0, evaluation={})
-    with pytest.raises(UserError, match="has no score"):
-        read_entries(tmp_path)
-
-
-def test_a_run_that_lacks_what_its_peers_have_is_an_error(tmp_path: Path) -> None:
-    write_deep_run(tmp_path, "spr", "Pong", 0)
-    write_deep_run(tmp_path, "spr", "Pong", 1, evaluation={})
-    with pytest.raises(UserError, match=r"DONE has no evaluation\.mean"):
-        scores_in(tmp_path, "atari")
-
-
-def test_an_optimal_value_of_zero_has_no_parts(tmp_path: Path) -> None:
-    write_run(tmp_path, "uniform", "lock", 0, optimal_value=0.0)
-    with pytest.raises(UserError, match="must be positive"):
-        scores_in(tmp_path, "mdp")
 
 
 def test_tasks_are_listed_by_the_size_of_their_numbers(tmp_path: Path) -> None:

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.commands.reproduce import check_file
+from contrastive_ucb.commands.out_file import check_file, explained, say_damage
+from contrastive_ucb.errors import UserError
 
-HELP = """usage: cucb report FOLDER [--out FILE.html]
+HELP = """usage: cucb report FOLDER [--out FILE]
 
 One self-contained page about the runs in a folder (what was given to --out of 'cucb train',
 'cucb solve' or 'cucb sweep'): learning curves, scores with intervals, aggregates over tasks, the
 probability of improvement, bonuses, what is missing and the commands that would fill it; and the
 facts of the theory, where 'cucb verify --out FOLDER' left some. The raw scores go to a .csv beside
-the page. For example
+the page. With --out FILE.md or FILE.tex there are the tables alone. For example
   cucb report runs/g --out report.html
+  cucb report runs/g --facts results/theory/facts.json --out report.md
 """
+ENDINGS = (".html", ".md", ".tex")
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,9 @@ class Report:
     """One self-contained page about a folder of runs."""
 
     out: Path = Path("report.html")
-    """The page; the scores go to the .csv of the same name."""
+    """The page, or its tables as .md or .tex; the scores go to the .csv of the same name."""
+    facts: Path | None = None
+    """A facts.json of 'cucb verify', by default that of the folder."""
     json: bool = False
     """Print the summary as one JSON object, the last line of stdout."""
 
@@ -39,14 +44,27 @@ def run(arguments: Sequence[str]) -> None:
         raise ValueError(f"name a folder of runs before {arguments[0]}, such as runs")
     folder, *rest = arguments
     options = parse(Report, rest, f"cucb report {folder}", Report())
-    check_file(options.out, (".html",))
+    check_file(options.out, ENDINGS)
+    scores = options.out.with_suffix(".csv")
+    check_file(scores, (".csv",))
+    if options.facts is not None and not options.facts.is_file():
+        raise UserError(
+            f"there is no file {options.facts}; 'cucb verify --out FOLDER' writes FOLDER/facts.json"
+        )
 
     from contrastive_ucb.commands.demo_plan import demo_plans
-    from contrastive_ucb.report.run_page import write_run_page
+    from contrastive_ucb.report.run_files import report_files
+    from contrastive_ucb.report.run_page import counts_of
+    from contrastive_ucb.training.files import write_atomically
 
     command = shlex.join(["cucb", "report", *arguments])
-    counts = write_run_page(Path(folder), options.out, command, demo_plans)
-    scores = options.out.with_suffix(".csv")
+    found, files = report_files(Path(folder), options.out, command, demo_plans, options.facts)
+    say_damage(found.damaged)
+    with explained(options.out):
+        for path, text in files.items():
+            write_atomically(path, text)
+    counts = counts_of(found)
     summary = {"page": str(options.out.resolve()), "scores": str(scores.resolve()), **counts}
-    text = f"{counts['finished']} finished runs, {counts['missing']} missing"
-    emit(summary, options.json, f"{text}; written: {options.out}, {scores}")
+    told = f"{counts['finished']} finished runs, {counts['missing']} missing"
+    told += f", {counts['damaged']} damaged" if counts["damaged"] else ""
+    emit(summary, options.json, f"{told}; written: {options.out}, {scores}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.commands.out_file import check_file, explained, say_damage
 from contrastive_ucb.errors import UserError
 
 if TYPE_CHECKING:
@@ -67,24 +68,17 @@ def run(arguments: Sequence[str]) -> None:
     from contrastive_ucb.report.reproduce_page import run_here
 
     here = run_here(options.runs)
-    _write(what, here, out, shlex.join(["cucb", "reproduce", what, *rest]))
+    say_damage(here.damaged)
+    with explained(out):
+        _write(what, here, out, shlex.join(["cucb", "reproduce", what, *rest]))
     summary = {
         "what": what,
         "file": str(out.resolve()),
         "run_here": {one.name: int(one.n_runs.sum()) for one in here.scores},
         "missing": sum(len(gap.seeds) for gap in here.missing),
+        "damaged": len(here.damaged),
     }
     emit(summary, options.json, f"written: {out}")
-
-
-def check_file(out: Path, endings: Sequence[str]) -> None:
-    """Stop before any work if the file cannot be written or has no ending that is known."""
-    if out.suffix not in endings:
-        raise UserError(f"--out {out} must end in one of {' '.join(endings)}")
-    if not out.parent.is_dir():
-        raise UserError(f"there is no folder {out.parent} for --out; make it first")
-    if out.is_dir():
-        raise UserError(f"--out {out} is a folder; name a file")
 
 
 def _write(what: str, here: RunHere, out: Path, command: str) -> None:

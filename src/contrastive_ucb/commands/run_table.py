@@ -14,22 +14,26 @@ from rich.table import Table
 
 from contrastive_ucb.experiments.progress import STATES, RunState
 
-COLUMNS = ("run", "state", "score")
-
 
 def table_of(states: Sequence[RunState]) -> str:
     """Run, state and score of each, a line a run, and below them what went wrong."""
     rows = [(state.run, _standing(state), _number(state.score)) for state in states]
-    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+    header = ("run", "state", measure_of(states))
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (COLUMNS, *rows)
+        for row in (header, *rows)
     ]
     for state in states:
         if state.error:
             log = f" (log: {state.log})" if state.log else ""
             lines.append(f"{state.run}: {state.error}{log}")
     return "\n".join([*lines, counted(states)])
+
+
+def measure_of(states: Sequence[RunState]) -> str:
+    """What the numbers are: the score of `train`, the gap of `solve`, or both in one table."""
+    return " or ".join(sorted({state.measure for state in states})) or "score"
 
 
 def counted(states: Sequence[RunState]) -> str:
@@ -95,7 +99,7 @@ class LiveTable:
 
     def _drawn(self, states: list[RunState]) -> Table:
         table = Table(title=counted(states), box=None, title_justify="left")
-        for name in ("run", "state", "progress", "score", "left"):
+        for name in ("run", "state", "progress", measure_of(states), "left"):
             table.add_column(name, overflow="fold" if name == "run" else "ellipsis")
         room = max(3, self._console.height - 4)
         # What runs comes first; the rest of the screen is for what ended last and what is next.

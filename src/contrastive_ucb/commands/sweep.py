@@ -103,11 +103,18 @@ def run(arguments: Sequence[str]) -> None:
     states = _sweep(grid, runs, backend, options)
     _print(grid, states, options)
     if failed := [state for state in states if state.state == "failed"]:
-        first = failed[0]
-        raise UserError(
-            f"{len(failed)} of {len(states)} runs failed; {first.run}: {first.error}; "
-            "the same command tries them again"
-        )
+        raise UserError(_closing(failed, len(states), options.out))
+
+
+def _closing(failed: Sequence[RunState], n_runs: int, out: Path) -> str:
+    """What went wrong first, and what the same command would do about it and the others."""
+    first = failed[0]
+    # A run with a DONE is not tried again as it is; what is wrong with it says what to do.
+    n_again = sum(not (out / state.run / "DONE").exists() for state in failed)
+    said = f"{len(failed)} of {n_runs} runs failed; {first.run}: {first.error}"
+    if n_again == len(failed):
+        return f"{said}; the same command tries them again"
+    return said + (f"; the same command tries {n_again} of them again" if n_again else "")
 
 
 def backend_of(options: Sweep) -> Backend:
@@ -141,13 +148,20 @@ def _sweep(grid: Grid, runs: Sequence[Watched], backend: Backend, options: Sweep
             errors = backend(
                 grid.jobs, options.out, options.workers, table.tick, options.checkpoint_seconds
             )
-        except KeyboardInterrupt:
-            print("the runs that were under way are saved", file=sys.stderr)
+        except KeyboardInterrupt as stop:
+            print(_interrupted(stop), file=sys.stderr)
             raise
     return [
         _with_error(state, errors.get(run.path))
         for run, state in zip(runs, states_of(runs), strict=True)
     ]
+
+
+def _interrupted(stop: KeyboardInterrupt) -> str:
+    """What became of the runs under way; pressed again, Ctrl-C did not wait until they saved."""
+    if isinstance(stop.__context__, KeyboardInterrupt):
+        return "the runs that were under way were not waited for; they have their last checkpoints"
+    return "the runs that were under way are saved"
 
 
 def _at_once(options: Sweep) -> str:

@@ -100,10 +100,8 @@ class _Tasks:
 
 def do(job: Mapping[str, Any], root: str, every: float | None, cwd: str) -> tuple[int | None, str]:
     """The task: the job in a process of its own; its exit code and its last line."""
-    # What asks for no GPU must not see any: which device it uses would depend on where it runs.
-    hidden = {} if job["resources"]["gpus"] else {"CUDA_VISIBLE_DEVICES": ""}
     here = Path(cwd) if Path(cwd).is_dir() else None
-    worker = WorkerProcess(job, Path(root), every, here, hidden)
+    worker = WorkerProcess(job, Path(root), every, here)
     try:
         while (ended := worker.ended()) is None:
             time.sleep(LOOK_SECONDS)  # not longer: Ray interrupts between two steps of Python

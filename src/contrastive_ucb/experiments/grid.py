@@ -18,7 +18,6 @@ each is a table like this one, in which the keys above stand for what it leaves 
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -28,16 +27,16 @@ from typing import Any
 
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.errors import UserError
-from contrastive_ucb.experiments.job import EVAL_EPISODES, Job
+from contrastive_ucb.experiments.job import Job
+from contrastive_ucb.experiments.plan import remember
 from contrastive_ucb.experiments.resources import resources_of
 from contrastive_ucb.experiments.settings import hint, problem_of, training_of
 from contrastive_ucb.experiments.spec import NAME
-from contrastive_ucb.training.files import write_atomically
+from contrastive_ucb.experiments.words import EVAL_EPISODES
 
 Table = Mapping[str, Any]
 SHARED = ("kind", "env", "algo", "seeds", "settings", "variants", "resources")
 KEYS = {"solve": (*SHARED, "rounds", "env_seed"), "train": (*SHARED, "steps", "eval_episodes")}
-SWEEPS = "sweeps"  # the folder below the root of the runs that remembers the grids
 
 
 @dataclass(frozen=True)
@@ -52,33 +51,14 @@ class Grid:
             raise UserError(
                 f"a grid cannot be called {self.name!r}; its name is made of A-Z a-z 0-9 . _ -"
             )
-        once = {job.folder(Path()): job for job in reversed(self.jobs)}
+        folders = [(job.folder(Path()), job) for job in self.jobs]
+        _check_alike(folders)
+        once = dict(reversed(folders))
         object.__setattr__(self, "jobs", tuple(reversed(once.values())))
 
     def remember(self, root: Path) -> None:
         """Write down what runs there will be, for those who look at the folder."""
-        path = root / SWEEPS / f"{self.name}.json"
-        content = {"name": self.name, "jobs": [job.to_json() for job in self.jobs]}
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, json.dumps(content) + "\n")
-        except OSError as error:
-            raise UserError(
-                f"cannot write to {root} ({error.strerror});"
-                " pass --out FOLDER with a folder that can be written to"
-            ) from error
-
-
-def remembered(root: Path) -> Iterator[Grid]:
-    """The grids that were begun in the folder."""
-    for path in sorted((root / SWEEPS).glob("*.json")):
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            yield Grid(content["name"], tuple(Job.from_json(job) for job in content["jobs"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(
-                f"{path} is damaged ({error}); remove it, the next sweep writes it again"
-            ) from error
+        remember(self.name, self.jobs, root)
 
 
 def read_grid(path: Path) -> Grid:
@@ -86,7 +66,10 @@ def read_grid(path: Path) -> Grid:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"the grid {path} cannot be read ({error.strerror})") from error
+        raise UserError(
+            f"the grid {path} cannot be read ({error.strerror});"
+            " name a TOML file that is there, or an experiment of 'cucb sweep --help'"
+        ) from error
     except ValueError as error:
         raise UserError(f"{path} is not valid TOML: {error}") from error
     try:
@@ -101,6 +84,8 @@ def grid_of(table: Table, name: str) -> Grid:
     parts = table.get("part", [{}])
     if not isinstance(parts, list) or not all(isinstance(part, Mapping) for part in parts):
         raise UserError("part is a list of tables; write [[part]]")
+    if not parts:
+        raise UserError("part is empty, so there is no run; write a [[part]] or leave it out")
     jobs: list[Job] = []
     for part in parts:
         common = {**_flat(whole.get("settings", {})), **_flat(part.get("settings", {}))}
@@ -111,10 +96,24 @@ def grid_of(table: Table, name: str) -> Grid:
     return Grid(given, tuple(jobs))
 
 
+def _check_alike(folders: list[tuple[Path, Job]]) -> None:
+    """Runs that differ in the seed only must have one label and one kind of evaluation."""
+    first: dict[Path, Job] = {}
+    for folder, job in folders:
+        other = first.setdefault(folder.parent, job)
+        for name in ("label", "eval_episodes"):
+            mine, theirs = getattr(job, name), getattr(other, name)
+            if mine != theirs:
+                raise UserError(
+                    f"one setting of {job.task.algo} on {job.task.env} has the {name} {theirs!r}"
+                    f" and {mine!r}; leave one of them out"
+                )
+
+
 def _jobs(part: Table) -> Iterator[Job]:
     """Every environment with every agent and every seed."""
     kind = part.get("kind")
-    if kind not in KEYS:
+    if not isinstance(kind, str) or kind not in KEYS:
         raise UserError(f"kind must be 'solve' or 'train', got {kind!r}")
     for key in part:
         if key not in KEYS[kind]:

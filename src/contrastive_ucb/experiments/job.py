@@ -6,7 +6,6 @@ what `cucb solve` and `cucb train` call. A job and its command leave one folder 
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -17,11 +16,9 @@ from contrastive_ucb.checks import check_size
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.problem import Problem
 from contrastive_ucb.experiments.resources import ONE_CORE, Resources, resources_of
-from contrastive_ucb.experiments.settings import WORDS
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.training import Training
-
-EVAL_EPISODES = 20  # of `cucb train`
+from contrastive_ucb.experiments.words import EVAL_EPISODES, commands, words_of_task
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,11 @@ class Job:
 
     def command(self, out: Path | None = None) -> str:
         """The same run as a command for people."""
-        words = _solve_words(self) if isinstance(self.task, Problem) else _train_words(self)
-        words += [] if out is None else ["--out", str(out)]
-        return shlex.join(words)
+        return commands(self.words(), [self.seed], out)[0]
+
+    def words(self) -> list[str]:
+        """The words of the command, without those for the seed and the folder."""
+        return words_of_task(self.task, self.eval_episodes)
 
     def to_json(self) -> dict[str, Any]:
         """The job as JSON values, which `from_json` reads."""
@@ -105,40 +104,6 @@ def run_job(
         keep_freed_memory()
         options |= {"eval_episodes": job.eval_episodes, "device": choose_device("auto")}
         return train(job.task, root, **options)
-
-
-def _solve_words(job: Job) -> list[str]:
-    assert isinstance(job.task, Problem)
-    settings = {WORDS.get(key, key): value for key, value in job.task.env_settings.items()}
-    if job.task.env == "file":  # its rank is that of the agent
-        settings.pop("true_rank", None)
-    if isinstance(counts := settings.get("n_actions"), (list, tuple)):  # one count a player
-        settings |= {"n_actions": counts[0], "n_column_actions": counts[1]}
-    settings |= {**job.task.agent_settings, "env_seed": job.task.env_seed}
-    words = ["cucb", "solve", job.task.env, "--algo", job.task.algo]
-    for key, value in settings.items():
-        if value is not None:
-            words += [f"--{key.replace('_', '-')}", str(value)]
-    return [*words, "--rounds", str(job.task.rounds), "--seed", str(job.seed)]
-
-
-def _train_words(job: Job) -> list[str]:
-    assert isinstance(job.task, Training)
-    task = job.task
-    words = ["cucb", "train", task.env, "--algo", task.algo]
-    if task.settings:
-        words += ["--set", *(f"{key}={_text(value)}" for key, value in task.settings.items())]
-    words += ["--steps", str(task.steps), "--seed", str(job.seed), "--threads", "1"]
-    if job.eval_episodes != EVAL_EPISODES:
-        words += ["--eval-episodes", str(job.eval_episodes)]
-    return words
-
-
-def _text(value: Any) -> str:
-    """A value as --set reads it."""
-    if isinstance(value, (list, tuple)):
-        return ",".join(_text(one) for one in value)
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def _with_tuples(task: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,6 @@ class WorkerProcess:
     closes its stdin when they are killed, so it never outlives them for long.
 
     job   as JSON values
-    env   variables besides those that are set here and for the worker
     """
 
     def __init__(
@@ -33,8 +32,9 @@ class WorkerProcess:
         root: Path,
         checkpoint_seconds: float | None,
         cwd: Path | None = None,
-        env: Mapping[str, str] | None = None,
     ) -> None:
+        # What asks for no GPU must not see any: which device it uses would depend on where it runs.
+        hidden = {} if job["resources"]["gpus"] else {"CUDA_VISIBLE_DEVICES": ""}
         command = [*WORKER, str(root), "-"]
         command += [] if checkpoint_seconds is None else [str(checkpoint_seconds)]
         self._process = subprocess.Popen(
@@ -44,7 +44,7 @@ class WorkerProcess:
             stderr=subprocess.PIPE,
             text=True,
             cwd=cwd,
-            env={**os.environ, **(env or {}), **THREADS},
+            env={**os.environ, **hidden, **THREADS},
             start_new_session=True,
         )
         assert self._process.stdin

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive_ucb.errors import UserError
-from contrastive_ucb.experiments.grid import remembered
 from contrastive_ucb.experiments.job import Job
+from contrastive_ucb.experiments.plan import SWEEPS, remembered
 from contrastive_ucb.experiments.spec import RunSpec
-from contrastive_ucb.experiments.worker import MARK
+from contrastive_ucb.experiments.worker import LOG, MARK
 from contrastive_ucb.training.checkpoint import STATE, latest_checkpoint
 
 STATES = ("finished", "running", "waiting", "failed")
@@ -73,10 +73,14 @@ def watched_folder(folder: Path) -> list[Watched]:
     """The runs that are in the folder, and those that its sweeps have not begun yet."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}; pass what was the --out of a sweep")
-    known = {
-        run.path: run for grid in remembered(folder) for run in watched_jobs(grid.jobs, folder)
-    }
-    for path in _run_folders(folder):
+    runs, roots = _runs_and_roots(folder)
+    known: dict[Path, Watched] = {}
+    for root in roots:
+        for group in remembered(root):
+            for spec in group.specs():
+                run = _watched(spec, root, group.label, group.command(spec.seed, root))
+                known[run.path] = _below(folder, run)
+    for path in runs:
         if path not in known:
             known[path] = _found(path, folder)
     return _sorted(known.values())
@@ -112,7 +116,9 @@ def failure_of(folder: Path) -> Failure | None:
     """What the last try left behind, if it failed."""
     try:
         note = json.loads((folder / MARK).read_text(encoding="utf-8"))
-        return Failure(str(note["error"]), str(note["log"]))
+        error, log = str(note["error"]), folder / (Path(note["log"]).name or LOG)
+        # The log stands beside the note, wherever the folder was when it was written.
+        return Failure(error, str(log) if log.is_file() else None)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError):
@@ -161,22 +167,30 @@ def _found(path: Path, root: Path) -> Watched:
     except (OSError, ValueError, TypeError) as error:
         name = str(path.relative_to(root))
         seed = path.name.removeprefix("seed_")
-        problem = f"{path / 'spec.json'} is damaged ({error}); remove {path} and run again"
+        problem = f"{path / 'spec.json'} is damaged ({error}); remove it and repeat its command"
         start = RunState(
             name, path.parent.parent.name, path.parent.name, int(seed) if seed.isdigit() else 0
         )
         return Watched(path, replace(start, state="failed", error=" ".join(problem.split())))
-    start = _watched(spec, root, "", None).start
-    return Watched(path, replace(start, run=str(path.relative_to(root))))
+    return _below(root, Watched(path, _watched(spec, root, "", None).start))
 
 
-def _run_folders(folder: Path) -> Iterator[Path]:
-    """Every folder with a spec.json; nothing below one is looked at."""
+def _below(folder: Path, run: Watched) -> Watched:
+    """The run under the name that it has below the folder."""
+    return Watched(run.path, replace(run.start, run=str(run.path.relative_to(folder))))
+
+
+def _runs_and_roots(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Every folder with a spec.json, below which nothing is looked at, and those with sweeps."""
+    runs, roots = [], []
     for path, folders, files in os.walk(folder):
         if "spec.json" in files:
             folders.clear()
-            yield Path(path)
+            runs.append(Path(path))
+        if SWEEPS in folders:
+            roots.append(Path(path))
         folders[:] = [name for name in folders if not name.startswith(".")]
+    return runs, roots
 
 
 def _sorted(runs: Iterable[Watched]) -> list[Watched]:

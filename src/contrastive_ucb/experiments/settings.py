@@ -17,7 +17,7 @@ from typing import Any, Union, get_args, get_origin
 from contrastive_ucb.agents.config import AgentConfig, GameConfig
 from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
 from contrastive_ucb.agents.simple_config import SimpleConfig
-from contrastive_ucb.checks import kinds_of
+from contrastive_ucb.checks import check_size, kinds_of
 from contrastive_ucb.envs import RiverSwim
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.environments import NAMES, OBSERVED, SEEDED, family_of
@@ -37,7 +37,11 @@ def problem_of(
     given = dict(settings)
     own = _defaults(env)
     known = {WORDS.get(name, name): name for name in own}  # option: argument
-    is_game = family_of(env, settings) == "game" if env != "file" or "path" in given else False
+    if env == "file":
+        given["path"] = typed("path", given.get("path", ""), str)
+        if not given["path"]:
+            raise UserError("which file? a grid of env 'file' has the setting path")
+    is_game = family_of(env, given) == "game"
     kinds = kinds_of(GameConfig if is_game else AgentConfig)
     extra = ["n_column_actions"] if is_game and "n_actions" in own else []
     for key in given:
@@ -46,17 +50,18 @@ def problem_of(
             raise UserError(f"no setting of {env} is called {key!r}; {hint(key, names)}")
     for option, name in known.items():
         if option in given:
-            own[name] = given.pop(option)
+            own[name] = _own_setting(option, given.pop(option), type(own[name]))
     agent = {key: typed(key, value, kinds[key]) for key, value in given.items() if key in kinds}
+    if env_seed is not None:
+        check_size("env_seed", env_seed, least=0)
     if env == "file":
-        if own["path"] is None:
-            raise UserError("which file? a grid of env 'file' has the setting path")
         own["rank"] = agent.get("rank")
     elif "rank" in own and "true_rank" not in settings:
         own["rank"] = agent.get("rank") or own["rank"]
     if extra:
         rows = own["n_actions"]
-        own["n_actions"] = [rows, given.get("n_column_actions", rows)]
+        columns = _own_setting("n_column_actions", given.get("n_column_actions", rows), int)
+        own["n_actions"] = [rows, columns]
     return Problem(env, own, algo, agent, rounds, env_seed)
 
 
@@ -88,6 +93,14 @@ def typed(key: str, value: Any, kind: Any) -> Any:
     return value
 
 
+def _own_setting(option: str, value: Any, kind: type) -> Any:
+    """A setting of an environment; those that are whole numbers are sizes."""
+    found = typed(option, value, kind)
+    if kind is int:
+        check_size(option, found)
+    return found
+
+
 def hint(given: str, known: Iterable[str]) -> str:
     """The known name nearest to a given one, or all of them."""
     names = list(known)
@@ -98,7 +111,7 @@ def hint(given: str, known: Iterable[str]) -> str:
 def _defaults(env: str) -> dict[str, Any]:
     """The settings of an environment, as its class has them, in the order of the command."""
     if env == "file":
-        return {"path": None}
+        return {"path": ""}
     classes = {**SEEDED, "riverswim": RiverSwim, **OBSERVED}
     parameters = signature(classes[env]).parameters.values()
     own = {p.name: p.default for p in parameters if p.name not in ("seed", "render_mode")}

@@ -2,10 +2,12 @@
 
 spec.json         what the run is           metrics.jsonl   what was measured
 checkpoints/      where it can go on        tensorboard/    the same for TensorBoard
+versions.json     the versions of the packages that finished it
 DONE              the summary; there when the run is finished, and only then
 .lock             held by the process that works here
 """
 
+import errno
 import fcntl
 import json
 import time
@@ -18,8 +20,11 @@ from typing import IO, Any, Self
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.spec import RunSpec, plain_json
 from contrastive_ucb.training.files import write_atomically
+from contrastive_ucb.versions import versions
 
+FULL = (errno.ENOSPC, errno.EDQUOT)  # of a disk, or of one's share of it
 LOCK_SECONDS = 0.5  # to wait for a lock; those who only look hold it for much less
+VERSIONS = "versions.json"  # of the packages that finished the run
 
 
 class RunBusyError(UserError):
@@ -77,7 +82,9 @@ class RunFolder:
         if self.finished:
             raise RuntimeError(f"{self.path} is finished already; check `finished` before a run")
         with self._explained_errors():
-            write_atomically(self._done, _to_text(plain_json(summary, "summary")))
+            content = _to_text(plain_json(summary, "summary"))
+            write_atomically(self.path / VERSIONS, _to_text(versions()))
+            write_atomically(self._done, content)
 
     def summary(self) -> dict[str, Any]:
         """The summary that the run was finished with."""
@@ -105,12 +112,13 @@ class RunFolder:
         if not self._spec_file.exists():
             write_atomically(self._spec_file, _to_text(self.spec.to_json()))
             return
-        way_out = f"remove {self.path} or pass --out FOLDER to write elsewhere"
-        found, wanted = _read_object(self._spec_file, way_out), self.spec.to_json()
+        anew = "remove it, and the next try writes it anew"
+        found, wanted = _read_object(self._spec_file, anew), self.spec.to_json()
         if found != wanted:
             names = [key for key in sorted(wanted | found) if found.get(key) != wanted.get(key)]
             raise UserError(
-                f"{self._spec_file} belongs to another run ({', '.join(names)} differ); {way_out}"
+                f"{self._spec_file} belongs to another run ({', '.join(names)} differ);"
+                f" move {self.path} elsewhere or pass --out FOLDER to write elsewhere"
             )
 
     @contextmanager
@@ -119,9 +127,15 @@ class RunFolder:
             yield
         except OSError as error:
             raise UserError(
-                f"cannot write to run folder {self.path} ({error.strerror});"
-                " pass --out FOLDER with a folder that can be written to"
+                f"cannot write to run folder {self.path} ({error.strerror}); {way_out_of(error)}"
             ) from error
+
+
+def way_out_of(error: OSError) -> str:
+    """What to do where a folder of runs cannot be written to."""
+    if error.errno in FULL:
+        return "make room on the disk and repeat the command, which goes on from what is saved"
+    return "pass --out FOLDER with a folder that can be written to"
 
 
 def _locked(lock: IO[str]) -> bool:

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.job import Job, run_job
-from contrastive_ucb.experiments.store import RunBusyError, RunFolder
+from contrastive_ucb.experiments.store import FULL, RunBusyError, RunFolder, way_out_of
 from contrastive_ucb.training.files import write_atomically
 
 DONE, FAILED, BUSY, STOPPED = 0, 1, 75, 130  # exit codes; 75 is EX_TEMPFAIL
@@ -81,7 +81,7 @@ def work(job: Job, root: Path, checkpoint_seconds: float | None = None) -> int:
 
 def mark_failed(folder: Path, error: str) -> None:
     """Leave a note of what went wrong, where the folder can be written to."""
-    note = {"error": error, "log": str(folder / LOG)}
+    note = {"error": error, "log": LOG}  # beside it, wherever the folder will be
     try:
         write_atomically(folder / MARK, json.dumps(note) + "\n")
     except OSError:
@@ -91,6 +91,8 @@ def mark_failed(folder: Path, error: str) -> None:
 def one_line(error: BaseException) -> str:
     """What the error says; what is no message for people has its type before it."""
     said = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.errno in FULL:
+        return f"{said}; {way_out_of(error)}"
     plain = isinstance(error, (ValueError, ArithmeticError, OSError)) and said
     return said if plain else f"{type(error).__name__}: {said}"
 

@@ -30,7 +30,9 @@ def power_law(case: Case) -> Outcome:
     half = min(len(x) // 2, len(x) - 2)
     late = float(slope(x[half:], means[half:]))
     note = f"mean rounds {listed}; over the upper half of H the exponent is {late:.2f}"
-    return of_interval(found, held, note + (f"; {unsolved} runs never solved it" if unsolved else ""))
+    return of_interval(
+        found, held, note + (f"; {unsolved} runs never solved it" if unsolved else "")
+    )
 
 
 def better_fit(case: Case) -> Outcome:

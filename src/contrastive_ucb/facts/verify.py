@@ -27,8 +27,8 @@ from contrastive_ucb.facts.record import Record
 from contrastive_ucb.facts.rows import Row, row_of
 from contrastive_ucb.facts.rules import RULES
 from contrastive_ucb.facts.run import Run
-from contrastive_ucb.facts.versions import today, versions
 from contrastive_ucb.training.files import write_atomically
+from contrastive_ucb.versions import today, versions
 
 FOLDER = "runs"
 LATER = "later"  # the rule of a fact that cannot be measured yet

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil
-from textwrap import fill
+from textwrap import fill as wrapped
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from contrastive_ucb.report.aggregates import STATISTICS, Comparison, Row
+from contrastive_ucb.report.aggregates import STATISTICS, Comparison, Estimate, Row
 from contrastive_ucb.report.contrast import readable
+from contrastive_ucb.report.interval import FEWEST
 from contrastive_ucb.report.palette import palette
 from contrastive_ucb.report.style import (
     GREY,
@@ -39,7 +40,11 @@ PROFILE_RESAMPLES = 1000
 GAP = 1.3  # lines between what was published and what was run here
 
 
-def mean_figure(rows: Sequence[Row], title: str = "Mean human-normalised score") -> Figure:
+def mean_figure(
+    rows: Sequence[Row],
+    title: str = "Mean human-normalised score",
+    label: str = "in brackets: runs a game",
+) -> Figure:
     """A bar a method, the highest first, those run here below the published ones."""
     ordered = [*_falling(row for row in rows if not row.here), *_falling(r for r in rows if r.here)]
     spots = _spots(ordered)
@@ -49,10 +54,9 @@ def mean_figure(rows: Sequence[Row], title: str = "Mean human-normalised score")
         for row, spot in zip(ordered, spots, strict=True):
             _bar(axes, row, spot)
         _name_lines(axes, ordered, spots)
-        ends = [row.values["mean"].high or row.values["mean"].value for row in ordered]
-        axes.set_xlim(min(0, *(row.values["mean"].value for row in ordered)), 1.16 * max(ends))
+        axes.set_xlim(*_room([row.values["mean"] for row in ordered]))
         axes.set_title(title)
-        axes.set_xlabel("in brackets: runs a game")
+        axes.set_xlabel(wrapped(label, WIDE))
         axes.grid(axis="y", visible=False)
         freeze_layout(figure)
     return figure
@@ -78,7 +82,7 @@ def aggregates_figure(
             axes.set_title(f"{title[0].upper()}{title[1:]}{less}")
             axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
             axes.margins(x=0.08)
-        panels[-1].set_xlabel(fill(score, WIDE))
+        panels[-1].set_xlabel(wrapped(score, WIDE))
         freeze_layout(figure)
     return figure
 
@@ -94,11 +98,11 @@ def profile_figure(scores: Sequence[Scores], score: str = "human-normalised scor
         for one in scores:
             share = interval(lambda runs: performance_profile(runs, levels), one, PROFILE_RESAMPLES)
             style = styles[one.name]
-            if one.n_runs.min() > 1:
+            if one.n_runs.min() >= FEWEST:
                 band: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
                 axes.fill_between(levels, share.low, share.high, color=style["color"], **band)
             axes.plot(levels, share.estimate, label=one.name, **style)
-        axes.set(xlim=(levels[0], levels[-1]), ylim=(0, 1.03), xlabel=fill(score, WIDE))
+        axes.set(xlim=(levels[0], levels[-1]), ylim=(0, 1.03), xlabel=wrapped(score, WIDE))
         axes.set_ylabel("part of the runs above it")
         axes.set_title("Performance profiles")
         look: dict[str, Any] = {"ncols": columns, "fontsize": 8.5, "frameon": False}
@@ -147,6 +151,18 @@ def _spots(rows: Sequence[Row]) -> list[float]:
     return spots
 
 
+def _room(means: Sequence[Estimate]) -> tuple[float, float]:
+    """The ends of the axis: zero, all bars and intervals, and on the right the numbers."""
+    low = min(0.0, *(_end(one.low, one.value) for one in means))
+    high = max(0.0, *(_end(one.high, one.value) for one in means))
+    width = (high - low) or 1.0
+    return low - 0.04 * width * (low < 0), high + 0.16 * width
+
+
+def _end(end: float | None, value: float) -> float:
+    return value if end is None else end
+
+
 def _bar(axes: Axes, row: Row, spot: float) -> None:
     value = row.values["mean"]
     look: dict[str, Any] = {"color": row.shade, "height": 0.7, "label": row.name}
@@ -156,7 +172,7 @@ def _bar(axes: Axes, row: Row, spot: float) -> None:
     _interval_bar(axes, value.low, value.high, spot, INK, width=1.2)
     axes.annotate(
         f"{value.value:.3f}",
-        (max(value.high or value.value, 0), spot),
+        (max(_end(value.high, value.value), 0), spot),
         (4, 0),
         textcoords="offset points",
         fontsize=9,
@@ -181,8 +197,8 @@ def _dot(axes: Axes, row: Row, spot: float, name: str) -> None:
     _interval_bar(axes, value.low, value.high, spot, shade)
     mark = "D" if row.here else "o"
     # Hollow: a number without an interval.
-    fill = "white" if value.low is None else shade
-    axes.plot([value.value], [spot], mark, color=shade, markerfacecolor=fill, label=row.name)
+    inside = "white" if value.low is None else shade
+    axes.plot([value.value], [spot], mark, color=shade, markerfacecolor=inside, label=row.name)
 
 
 def _interval_bar(
@@ -216,7 +232,7 @@ def _name_lines(axes: Axes, rows: Sequence[Row], spots: Sequence[float]) -> None
 
 def _wrapped(row: Row) -> str:
     """The name and its runs, on several lines if need be, to leave room for the drawing."""
-    return fill(f"{row.name} ({row.runs})", LONG)
+    return wrapped(f"{row.name} ({row.runs})", LONG)
 
 
 def _line(rows: Sequence[Row]) -> float:

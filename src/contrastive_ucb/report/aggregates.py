@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contrastive_ucb.report.fair import PAPER, runs_of
+from contrastive_ucb.report.interval import FEW, FEWEST
 from contrastive_ucb.report.palette import palette
 from contrastive_ucb.report.style import FIRST_AGENTS, colour
 from contrastive_ucb.report.tables import NOTHING, Table
@@ -24,8 +25,8 @@ STATISTICS: dict[str, tuple[str, Statistic]] = {
     "optimality_gap": ("optimality gap", optimality_gap),
 }
 RESAMPLES = 10_000
+PAIR_RESAMPLES = 2000  # of a comparison of two methods
 MANY_PAIRS = 10  # more comparisons than these are made with the first method only
-
 
 PUBLISHED = "#7C8A99"
 
@@ -115,8 +116,8 @@ def run_rows(scores: Sequence[Scores], goal: float | None = 1.0) -> list[Row]:
     rows = []
     for one in scores:
         found = intervals(chosen, one, resamples=RESAMPLES)
-        # A task with a single run has no spread to offer, so there is no honest interval.
-        spread = one.n_runs.min() > 1
+        # A task with a run or two has no spread to offer, so there is no honest interval.
+        spread = one.n_runs.min() >= FEWEST
         values = {
             name: Estimate(float(e.estimate), *((float(e.low), float(e.high)) if spread else ()))
             for name, e in found.items()
@@ -139,8 +140,8 @@ def comparisons(scores: Sequence[Scores], sign: int = 1) -> list[Comparison]:
         left, right = (
             Scores(one.name, one.tasks, tuple(sign * r for r in one.runs)) for one in (x, y)
         )
-        e = improvement_interval(left, right, resamples=RESAMPLES // 5)
-        spread = min(x.n_runs.min(), y.n_runs.min()) > 1
+        e = improvement_interval(left, right, resamples=PAIR_RESAMPLES)
+        spread = min(x.n_runs.min(), y.n_runs.min()) >= FEWEST
         ends = (float(e.low), float(e.high)) if spread else ()
         found.append(Comparison(x.name, y.name, Estimate(float(e.estimate), *ends)))
     return found
@@ -156,6 +157,17 @@ def count_text(scores: Scores) -> str:
     """How many runs a task there are: "10", or "3 to 10"."""
     least, most = int(scores.n_runs.min()), int(scores.n_runs.max())
     return str(most) if least == most else f"{least} to {most}"
+
+
+def few_text(counts: Iterable[int]) -> str:
+    """A remark where intervals are missing or say little; empty if there are runs enough."""
+    least = min(counts, default=FEW)
+    if least >= FEW:
+        return ""
+    return (
+        f"Few runs: some groups have {least} only. There is no interval below {FEWEST} runs, and"
+        f" below {FEW} it is likely to be too narrow."
+    )
 
 
 def runs_text(count: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.report.aggregates import count_text, runs_text
 from contrastive_ucb.report.fair import PAPER
-from contrastive_ucb.report.tables import NOTHING
+from contrastive_ucb.report.tables import NOTHING, tex
 from contrastive_ucb.stats.aggregate import Scores
 from contrastive_ucb.stats.published import atari100k
 
@@ -171,13 +171,6 @@ def to_html(columns: Sequence[Column]) -> str:
         f"<tfoot>\n{foot}</tfoot>\n</table>\n</div>\n"
         f"<figcaption>{escape(CAPTION)} Press a name to sort by it.</figcaption>\n</figure>\n"
     )
-
-
-def tex(text: str) -> str:
-    """Plain text as LaTeX has to have it."""
-    for sign in "&%$#_{}":
-        text = text.replace(sign, f"\\{sign}")
-    return text.replace("±", "$\\pm$").replace(NOTHING, "--")
 
 
 def _row(

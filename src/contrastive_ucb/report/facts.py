@@ -15,7 +15,6 @@ from contrastive_ucb.report.read import is_number, read_text
 from contrastive_ucb.report.tables import NOTHING, Table, number_text
 
 NAME = "facts.json"
-PUBLISHED = Path("results") / "theory" / NAME  # looked at where a folder has none of its own
 STATES = {
     "holds": "✓ holds",
     "does not hold": "✗ does not hold",
@@ -70,10 +69,10 @@ class Facts:
     date: str = ""
 
 
-def read_facts(root: Path) -> Facts | None:
-    """The facts in the folder, or those that are published here; None if there are none."""
-    file = next((path for path in (root / NAME, PUBLISHED) if path.exists()), None)
-    if file is None:
+def read_facts(root: Path, given: Path | None = None) -> Facts | None:
+    """The facts in the file that was given, or in the folder; None if there are none."""
+    file = given or root / NAME
+    if given is None and not file.exists():
         return None
     content = _object(file)
     facts = tuple(_fact(entry, at, file) for at, entry in enumerate(content["facts"], start=1))

@@ -80,19 +80,28 @@ def holm(tests: list[Welch], level: float = LEVEL) -> list[Welch]:
 
 def source_notes() -> list[str]:
     """Which runs the published numbers of each method come from."""
+    return [*table_notes(), aggregate_note()]
+
+
+def table_notes() -> list[str]:
+    """The same for the numbers of the paper's table."""
     notes = [f"{OURS}: {runs_of(OURS)} runs a game, by the authors of the paper."]
     counts = sorted({runs_of(name) for name in PAPER if name != OURS}, reverse=True)
     for count in counts:
         names = [name for name in PAPER if name != OURS and runs_of(name) == count]
         notes.append(f"{', '.join(names)}: {count} runs a game, {RELEASED}.")
+    return notes
+
+
+def aggregate_note() -> str:
+    """The same for the published aggregates that are not from the table."""
     low = {e.method for e in printed_aggregates() if e.runs == "10" and e.low is not None}
     names = [name for name in PAPER if name in low]
-    notes.append(
+    return (
         f"Published medians, IQMs, optimality gaps and their intervals ({', '.join(names)}):"
         " 10 runs a game (SimPLe 5), printed by Agarwal et al. (2021); the table averages over"
         " more runs."
     )
-    return notes
 
 
 def fair_section() -> Section:

@@ -176,7 +176,7 @@ def worth(group: Group) -> tuple[IntArray, Array]:
         if not value or value < 0:
             raise UserError(
                 f"{run.path / 'DONE'} has optimal_value {value}, which must be positive;"
-                f" remove {run.path} and run again"
+                f" remove {run.path / 'DONE'} and run again"
             )
     return steps, 1 - gaps / np.array(optimal, dtype=np.float64).reshape(-1, 1)
 

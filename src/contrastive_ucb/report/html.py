@@ -1,9 +1,11 @@
-"""One self-contained HTML page: no script, no network, light and dark, readable on a phone."""
+"""One self-contained HTML page: no network, light and dark, readable on a phone.
+
+It has no script; pages whose tables are sorted get one from `markup.py`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -127,7 +129,10 @@ def _table(table: Table, caption: str) -> str:
     looks[0] = "long" if looks[0] == "long" else ""  # names of rows stand on the left anyway
     head = _row(table.header, looks, ['th scope="col"'] * len(looks))
     tags = ['th scope="row"', *["td"] * (len(looks) - 1)]
-    rows = "".join(f"{_row(row, looks, tags)}\n" for row in table.rows)
+    rows = ""
+    for at, row in enumerate(table.rows):
+        bold = {column for line, column in table.bold if line == at}
+        rows += f"{_row(row, looks, tags, bold)}\n"
     return (
         '<figure class="wide">\n<div class="scroll" tabindex="0">\n<table>\n'
         f"<thead>{head}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
@@ -135,11 +140,14 @@ def _table(table: Table, caption: str) -> str:
     )
 
 
-def _row(cells: Sequence[str], looks: Sequence[str], tags: Sequence[str]) -> str:
+def _row(
+    cells: Sequence[str], looks: Sequence[str], tags: Sequence[str], bold: Collection[int] = ()
+) -> str:
     parts = []
-    for cell, look, tag in zip(cells, looks, tags, strict=True):
+    for at, (cell, look, tag) in enumerate(zip(cells, looks, tags, strict=True)):
         kind = f' class="{look}"' if look else ""
-        parts.append(f"<{tag}{kind}>{escape(cell)}</{tag[:2]}>")
+        text = f"<strong>{escape(cell)}</strong>" if at in bold else escape(cell)
+        parts.append(f"<{tag}{kind}>{text}</{tag[:2]}>")
     return f"<tr>{''.join(parts)}</tr>"
 
 

@@ -9,6 +9,8 @@ from contrastive_ucb.training.streams import stream
 
 LEVEL = 0.95
 RESAMPLES = 2000
+FEWEST = 3  # runs that an interval needs: redrawing one or two says nothing about others
+FEW = 5  # with fewer than these it says little, and pages remark on it
 
 
 def mean_interval(values: Array) -> tuple[Array, Array, Array]:

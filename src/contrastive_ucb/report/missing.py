@@ -1,6 +1,6 @@
 """Which runs a folder should have and has not, and the commands that would fill the gaps.
 
-A sweep writes down its grid, so its gaps are known; whoever makes a suite may know more. Other runs
+A sweep writes down its runs, so its gaps are known; whoever makes a suite may know more. Other runs
 are held against their peers: a seed that one agent began on a task is missing where another has not
 finished it.
 """
@@ -9,15 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from contrastive_ucb.errors import UserError
-from contrastive_ucb.experiments.grid import remembered
+from contrastive_ucb.experiments.plan import remembered
 from contrastive_ucb.experiments.spec import RunSpec
-from contrastive_ucb.report.fill import commands, neighbours
-from contrastive_ucb.report.read import read_groups
-from contrastive_ucb.report.scores import Entry, label, natural
+from contrastive_ucb.experiments.words import commands as commands_of
+from contrastive_ucb.experiments.words import neighbours, spec_elsewhere
+from contrastive_ucb.report import fill
+from contrastive_ucb.report.read import Damage, Group, RunRecord
+from contrastive_ucb.report.scores import Entry, Planned, label, natural
+from contrastive_ucb.report.sound import sound_groups
 from contrastive_ucb.report.tables import Table
+
+__all__ = ["Found", "Missing", "Planned", "Plans", "PlansOf", "missing_runs", "read_folder"]
 
 
 @dataclass(frozen=True)
@@ -28,66 +34,79 @@ class Missing:
     task: str
     seeds: tuple[int, ...]
     commands: tuple[str, ...]
-
-
-@dataclass
-class Planned:
-    """A group of runs that there should be, begun or not."""
-
-    label: str
-    spec: RunSpec
-    seeds: set[int]
-    eval_episodes: int | None
-    command: str | None = None  # where the specification alone does not tell it
+    spec: RunSpec  # of any of the seeds
 
 
 Plans = Mapping[Path, Planned]  # by the folder of each group
 PlansOf = Callable[[Sequence[Entry], Path], Plans]
 
 
-def read_entries(root: Path, may_be_empty: bool = False) -> list[Entry]:
-    """All groups under `root`, under the names that sweeps gave them."""
-    groups = read_groups(root)
-    if not groups and not may_be_empty:
+@dataclass(frozen=True)
+class Found:
+    """Everything in a folder: what was begun, what is planned, and what is damaged."""
+
+    root: Path
+    every: tuple[Entry, ...]  # also groups that have no run yet
+    damaged: tuple[Damage, ...] = ()
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The groups with runs that were begun."""
+        return [entry for entry in self.every if entry.group.begun]
+
+    @cached_property
+    def missing(self) -> list[Missing]:
+        return missing_runs(self.every, self.root)
+
+
+def read_folder(root: Path, may_be_empty: bool = False, plans_of: PlansOf | None = None) -> Found:
+    """All groups under `root`, under names that tell them and what is planned there apart.
+
+    plans_of  what should be in the folder, beside what its sweeps have written down
+    """
+    groups, damaged = sound_groups(root)
+    if not groups and not damaged and not may_be_empty:
         raise UserError(
             f"there are no runs under {root}; pass the folder given to --out of 'cucb train',"
             " 'cucb solve' or 'cucb sweep'"
         )
-    return label(groups, {folder: plan.label for folder, plan in planned(root).items()})
+    plans = planned(root)
+    if plans_of:
+        plans = {**plans_of(label(groups), root), **plans}
+    begun = {group.folder for group in groups}
+    groups += [_not_begun(plan, root) for folder, plan in plans.items() if folder not in begun]
+    entries = label(groups, {folder: plan.label for folder, plan in plans.items()})
+    every = tuple(replace(entry, plan=plans.get(entry.group.folder)) for entry in entries)
+    return Found(root, every, tuple(damaged))
+
+
+def read_entries(root: Path, may_be_empty: bool = False) -> list[Entry]:
+    """All groups under `root` that were begun."""
+    return read_folder(root, may_be_empty).entries
 
 
 def planned(root: Path) -> dict[Path, Planned]:
     """What the sweeps in the folder set out to run, by the folder of each group."""
     plans: dict[Path, Planned] = {}
-    for grid in remembered(root):
-        for job in grid.jobs:
-            spec = job.spec()
-            name = job.label or spec.agent
-            fresh = Planned(name, spec, set(), job.eval_episodes)
-            plans.setdefault(spec.folder(root).parent, fresh).seeds.add(job.seed)
+    for group in remembered(root):
+        fresh = Planned(group.label, group.spec, set(), group.eval_episodes, words=group.words)
+        plans.setdefault(group.folder(root), fresh).seeds.update(group.seeds)
     return plans
 
 
-def missing_runs(entries: Sequence[Entry], root: Path, more: Plans | None = None) -> list[Missing]:
-    """The gaps of everything that was begun or planned under `root`, by task and agent.
-
-    more  plans that no sweep has written down
-    """
-    plans = {**(more or {}), **planned(root)}
+def missing_runs(entries: Sequence[Entry], root: Path) -> list[Missing]:
+    """The gaps of everything that was begun or planned under `root`, by task and agent."""
     begun: dict[str, set[int]] = {}
     for entry in entries:
-        begun.setdefault(entry.task, set()).update(run.seed for run in entry.group.runs)
+        own = {run.seed for run in entry.group.runs if run.begun}
+        begun.setdefault(entry.task, set()).update(own)
     gaps = []
     for entry in entries:
-        plan = plans.pop(entry.group.folder, None)
-        own = {run.seed for run in entry.group.runs}
         spec = entry.group.runs[0].spec
-        fresh = Planned(entry.agent, spec, begun[entry.task], _episodes(entry))
-        wanted = replace(plan or fresh, label=entry.agent, spec=spec)
-        seeds = (wanted.seeds | own) - set(entry.group.seeds)
-        gaps.append(_gap(wanted, entry.task, sorted(seeds), root))
-    for plan in plans.values():
-        gaps.append(_gap(plan, plan.spec.task, sorted(plan.seeds), root))
+        plan = entry.plan or Planned(entry.agent, spec, begun[entry.task], _episodes(entry))
+        seeds = plan.seeds | {run.seed for run in entry.group.runs}
+        named = replace(plan, label=entry.agent, spec=spec)
+        gaps.append(_gap(named, entry.task, sorted(seeds - set(entry.group.seeds)), root))
     found = (gap for gap in gaps if gap.seeds)
     return sorted(found, key=lambda gap: (natural(gap.task), gap.agent))
 
@@ -95,13 +114,12 @@ def missing_runs(entries: Sequence[Entry], root: Path, more: Plans | None = None
 def missing_games(entries: Sequence[Entry], games: Sequence[str], root: Path) -> list[Missing]:
     """The games that an agent has no runs of at all, though it has runs of others."""
     gaps = []
-    for agent in sorted({entry.agent for entry in entries}):
+    for agent in sorted({entry.agent for entry in entries if entry.group.begun}):
         own = [entry for entry in entries if entry.agent == agent]
         seeds = sorted({run.seed for entry in own for run in entry.group.runs})
         spec, episodes = own[0].group.runs[0].spec, _episodes(own[0])
         for game in sorted(set(games) - {entry.task for entry in own}):
-            there = replace(spec, task=game, config={**spec.config, "env": game})
-            wanted = Planned(agent, there, set(seeds), episodes)
+            wanted = Planned(agent, spec_elsewhere(spec, game), set(seeds), episodes)
             gaps.append(_gap(wanted, game, seeds, root))
     return gaps
 
@@ -127,11 +145,22 @@ def missing_commands(gaps: Sequence[Missing]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(command for gap in gaps for command in gap.commands))
 
 
+def _not_begun(plan: Planned, root: Path) -> Group:
+    """A planned group as data: runs of which nothing is there."""
+    specs = [replace(plan.spec, seed=seed) for seed in sorted(plan.seeds)]
+    runs = [RunRecord(spec.folder(root), spec, (), None, begun=False) for spec in specs]
+    return Group(plan.spec.agent, plan.spec.task, tuple(runs))
+
+
 def _gap(plan: Planned, task: str, seeds: Sequence[int], root: Path) -> Missing:
     """What the plan lacks; `task` is what the report calls its task."""
-    known = [plan.command] if plan.command and seeds else None
-    filled = known or commands(plan.spec, seeds, root, plan.eval_episodes)
-    return Missing(plan.label, task, tuple(seeds), tuple(filled))
+    if plan.command:
+        filled = [plan.command] if seeds else []
+    elif plan.words:
+        filled = commands_of(plan.words, seeds, root)
+    else:
+        filled = fill.commands(plan.spec, seeds, root, plan.eval_episodes)
+    return Missing(plan.label, task, tuple(seeds), tuple(filled), plan.spec)
 
 
 def _episodes(entry: Entry) -> int | None:

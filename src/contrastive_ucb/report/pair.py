@@ -44,7 +44,7 @@ def learnt_and_exact(run: RunRecord) -> tuple[Pair, Pair]:
 
 
 def _game(run: RunRecord) -> TabularGame:
-    way_out = f"remove {run.path} and run again"
+    way_out = "write new runs elsewhere with --out"
     try:
         settings = dict(run.spec.config["env"])
         env_seed = run.spec.config["env_seed"]
@@ -59,7 +59,7 @@ def _game(run: RunRecord) -> TabularGame:
 
 def _learnt(run: RunRecord) -> tuple[Array, Array]:
     """The policies (H, S, A1) and (H, S, A2) of the round with the best certificate."""
-    way_out = f"remove {run.path} and run again"
+    way_out = f"remove {run.path / 'DONE'} and run again"
     newest = latest_checkpoint(run.path / "checkpoints")
     if newest is None:
         raise UserError(f"{run.path} has no checkpoint to take the policies from; {way_out}")

@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.report.interval import mean_interval
+from contrastive_ucb.report.interval import FEWEST, mean_interval
 from contrastive_ucb.report.read import Group
 from contrastive_ucb.report.scores import Entry
 from contrastive_ucb.report.style import WIDTH, house_style, legend_columns, plain_ticks
@@ -128,7 +128,7 @@ def _draw(
     for agent, (steps, values) in lines.items():
         style = styles[agent]
         mean, low, high = mean_interval(values)
-        if len(values) > 1:  # one seed says nothing about the spread
+        if len(values) >= FEWEST:  # one seed or two say nothing about the spread
             band: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
             axes.fill_between(steps, low, high, color=style["color"], **band)
         dot = "o" if len(steps) == 1 else ""  # one point has no line to be seen

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,10 +18,19 @@ from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
 from contrastive_ucb.agents.presets import ALGORITHMS
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments.progress import failure_of
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import RunFolder
 
 FIELDS = ("suite", "agent", "task", "seed", "config")
+AGAIN = "repeat the run's command"
+
+
+class Damage(NamedTuple):
+    """A run that cannot be read, with one line on why, and on what to do about it."""
+
+    path: Path
+    problem: str
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,7 @@ class RunRecord:
     spec: RunSpec
     lines: tuple[Mapping[str, float], ...]  # each has "step"; steps grow
     summary: Mapping[str, Any] | None
+    begun: bool = True  # False: it is planned, and there is no folder yet
 
     @property
     def seed(self) -> int:
@@ -55,7 +65,7 @@ class RunRecord:
             done = self.path / "DONE"
             raise UserError(
                 f"{done} is damaged ({name} is {value!r}, not a finite number);"
-                f" remove {self.path} and run again"
+                f" remove it and {AGAIN}"
             )
         return float(value)
 
@@ -72,6 +82,10 @@ class Group:
     def folder(self) -> Path:
         """<root>/<suite>/<agent>/<task>-<hash8>"""
         return self.runs[0].path.parent
+
+    @property
+    def begun(self) -> bool:
+        return any(run.begun for run in self.runs)
 
     @property
     def finished(self) -> tuple[RunRecord, ...]:
@@ -98,13 +112,17 @@ class Group:
         return np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64).reshape(shape)
 
 
-def read_groups(root: Path, suite: str = "*") -> list[Group]:
-    """All groups under `root`, by task, then agent (see `agent_order`), then folder."""
+def read_groups(root: Path, suite: str = "*", damaged: list[Damage] | None = None) -> list[Group]:
+    """All groups under `root`, by task, then agent (see `agent_order`), then folder.
+
+    damaged  takes what cannot be read, which is then no run, or one that is not finished; without
+             it that is an error
+    """
     if not root.is_dir():
         raise UserError(f"there is no run folder {root}; pass the folder given to --out")
     groups = []
     for folder in _visible(root, f"{suite}/*/*"):
-        records = [_read_run(path, root) for path in _visible(folder, "seed_*")]
+        records = [_read_run(path, root, damaged) for path in _visible(folder, "seed_*")]
         runs = sorted((run for run in records if run is not None), key=lambda run: run.seed)
         if runs:
             spec = runs[0].spec
@@ -149,21 +167,35 @@ def _visible(folder: Path, pattern: str) -> list[Path]:
     ]
 
 
-def _read_run(path: Path, root: Path) -> RunRecord | None:
+def _read_run(path: Path, root: Path, damaged: list[Damage] | None) -> RunRecord | None:
     """The run in the folder; None if a process was stopped before it wrote anything."""
     if not any(not item.name.startswith(".") for item in path.iterdir()):
         return None
-    spec = _read_spec(path / "spec.json", root)
-    folder = RunFolder(spec, root)
+    record = None
+    try:
+        record = RunRecord(path, _read_spec(path / "spec.json", root), (), None)
+        return _with_content(record, root)
+    except UserError as error:
+        if damaged is None:
+            raise
+        damaged.append(Damage(path, str(error)))
+    return record
+
+
+def _with_content(record: RunRecord, root: Path) -> RunRecord:
+    """The run with what it has measured and, if it is finished, its summary."""
+    folder = RunFolder(record.spec, root)
     summary = folder.summary() if folder.finished else None
     if summary is None and not folder.metrics.exists():
-        return RunRecord(path, spec, (), None)
+        return record
     lines = tuple(_read_lines(folder.metrics, torn_end=summary is None))
-    return RunRecord(path, spec, lines, summary)
+    return replace(record, lines=lines, summary=summary)
 
 
 def _read_spec(file: Path, root: Path) -> RunSpec:
-    way_out = f"remove {file.parent} and run again"
+    if not file.exists() and (failure := failure_of(file.parent)):
+        raise UserError(f"{file.parent} failed before it began ({failure.error}); {AGAIN}")
+    way_out = f"remove it and {AGAIN}"
     try:
         content = json.loads(read_text(file, way_out))
         spec = RunSpec(**{name: content[name] for name in FIELDS})
@@ -174,15 +206,14 @@ def _read_spec(file: Path, root: Path) -> RunSpec:
     except (ValueError, TypeError) as error:
         raise UserError(f"{file} is damaged ({error}); {way_out}") from error
     if spec.folder(root) != file.parent:
-        raise UserError(
-            f"{file} describes the run {spec.folder(root)}; move the folder there, or {way_out}"
-        )
+        raise UserError(f"{file} describes the run {spec.folder(root)}; move the folder there")
     return spec
 
 
 def _read_lines(file: Path, torn_end: bool) -> Iterator[Mapping[str, float]]:
     """The lines of metrics.jsonl; a run in progress may have a last line without its end."""
-    way_out = f"remove {file.parent} and run again"
+    # Checkpoints know how long the file was: a run cannot go on without it.
+    way_out = f"put it right, or move {file.parent} elsewhere and {AGAIN}"
     *whole, rest = read_text(file, way_out).split("\n")
     if rest and not torn_end:
         whole.append(rest)

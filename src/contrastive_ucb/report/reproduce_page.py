@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,10 +13,13 @@ from contrastive_ucb.evaluation.normalise import game_of
 from contrastive_ucb.report import aggregates as agg
 from contrastive_ucb.report.aggregate_figures import aggregates_figure, mean_figure
 from contrastive_ucb.report.atari_table import Column, published_columns, run_columns, to_html
+from contrastive_ucb.report.episodes import episodes_of, episodes_remark
 from contrastive_ucb.report.fair import fair_section, source_notes
 from contrastive_ucb.report.html import Illustration, Section, page
+from contrastive_ucb.report.interval import FEWEST
 from contrastive_ucb.report.markup import SORT, with_markup
-from contrastive_ucb.report.missing import Missing, missing_games, missing_runs, read_entries
+from contrastive_ucb.report.missing import Missing, missing_games, read_folder
+from contrastive_ucb.report.read import Damage
 from contrastive_ucb.report.scores import KINDS, Entry, on_shared_tasks, scores_by_agent
 from contrastive_ucb.report.sections import (
     improvement_section,
@@ -37,8 +40,8 @@ TITLES = {
 NOTHING_RUN = "Nothing was run here: every number on this page is a published one."
 INTERVALS = (
     "Intervals of what was run here are 95 % percentile intervals of a stratified bootstrap"
-    f" ({agg.RESAMPLES:,} resamples of the runs of each game); where a game has one run, there is"
-    " none."
+    f" ({agg.RESAMPLES:,} resamples of the runs of each game); where a game has fewer than"
+    f" {FEWEST} runs, there is none."
 )
 
 
@@ -48,6 +51,12 @@ class RunHere:
 
     entries: tuple[Entry, ...] = ()
     missing: tuple[Missing, ...] = ()
+    damaged: tuple[Damage, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is anything of Atari 100K in the folder."""
+        return bool(self.entries or self.missing or self.damaged)
 
     @property
     def scores(self) -> list[Scores]:
@@ -72,13 +81,21 @@ def run_here(root: Path | None) -> RunHere:
     """The runs of the 26 games under `root`, and those that are missing there."""
     if root is None:
         return RunHere()
-    every = read_entries(root)
-    entries = as_games(every)
-    gaps = [gap for gap in missing_runs(every, root) if game_of(gap.task.split()[0])]
-    known = {(gap.agent, gap.task) for gap in gaps}
-    more = missing_games(entries, atari100k().games, root)
-    gaps += [gap for gap in more if (gap.agent, gap.task) not in known]
-    return RunHere(tuple(entries), tuple(sorted(gaps, key=lambda gap: (gap.task, gap.agent))))
+    found = read_folder(root)
+    games = {entry.group.folder: entry for entry in as_games(found.every)}
+    gaps = [named for gap in found.missing if (named := _named(gap, games, root))]
+    known = {gap.spec.folder(root).parent for gap in gaps}
+    more = missing_games([*games.values()], atari100k().games, root)
+    gaps += [gap for gap in more if gap.spec.folder(root).parent not in known]
+    gaps.sort(key=lambda gap: (gap.task, gap.agent))
+    begun = tuple(entry for entry in games.values() if entry.group.begun)
+    return RunHere(begun, tuple(gaps), found.damaged)
+
+
+def _named(gap: Missing, games: Mapping[Path, Entry], root: Path) -> Missing | None:
+    """The gap under the names that this page has for its game and its agent; None: no game."""
+    entry = games.get(gap.spec.folder(root).parent)
+    return replace(gap, task=entry.task, agent=entry.agent) if entry else None
 
 
 def as_games(entries: Sequence[Entry]) -> list[Entry]:
@@ -94,7 +111,7 @@ def as_games(entries: Sequence[Entry]) -> list[Entry]:
             if other := found.get((agent, game)):
                 raise UserError(
                     f"{agent} has several settings of {game} ({other.group.folder},"
-                    f" {entry.group.folder}); remove one or write new runs elsewhere with --out"
+                    f" {entry.group.folder}); move one of these folders elsewhere"
                 )
             found[agent, game] = replace(entry, task=game, agent=agent)
     return list(found.values())
@@ -133,15 +150,30 @@ def page_of(what: str, here: RunHere, command: str) -> str:
     return with_markup(text, {heading: to_html(here.columns)}, SORT)
 
 
-def own_notes(here: RunHere) -> list[str]:
-    """Which runs the numbers come from that were run here."""
+def own_notes(here: RunHere, complete: bool = False) -> list[str]:
+    """Which runs the numbers come from that were run here.
+
+    complete  only agents with runs of all games are shown, as in the figures
+    """
     if not here.scores:
         return [NOTHING_RUN]
-    return [
+    shown = here.complete if complete else here.scores
+    notes = [
         f"{one.name}, run here: {agg.runs_text(agg.count_text(one))} a game on {len(one.tasks)} of"
-        f" 26 games, {int(one.n_runs.sum())} runs in all, each scored by its last evaluation."
-        for one in here.scores
+        f" 26 games, {int(one.n_runs.sum())} runs in all, each scored by its last evaluation"
+        f" ({_episodes(here, one.name)})."
+        for one in shown
     ]
+    names = {one.name for one in shown}
+    if left_out := [one.name for one in here.scores if one.name not in names]:
+        notes.append(f"Left out, since not all 26 games were run here: {', '.join(left_out)}.")
+    return notes
+
+
+def _episodes(here: RunHere, agent: str) -> str:
+    own = [entry for entry in here.entries if entry.agent == agent]
+    counts = sorted({count for entry in own for count in episodes_of(entry)})
+    return f"{', '.join(map(str, counts))} episodes" if counts else "episodes not recorded"
 
 
 def _about(what: str) -> str:
@@ -163,7 +195,10 @@ def _said(here: RunHere) -> str:
     if not here.scores:
         return NOTHING_RUN
     names = ", ".join(f"{one.name} ({len(one.tasks)} of 26 games)" for one in here.scores)
-    return f"Run here, and kept apart from the published numbers: {names}. {INTERVALS}"
+    remarks = [agg.few_text(int(one.n_runs.min()) for one in here.scores)]
+    remarks.append(episodes_remark([e for e in here.entries if e.group.finished]))
+    told = f"Run here, and kept apart from the published numbers: {names}."
+    return " ".join(text for text in (told, INTERVALS, *remarks) if text)
 
 
 def _figure_section(what: str, here: RunHere, heading: str) -> Section:
@@ -183,7 +218,7 @@ def _figure_section(what: str, here: RunHere, heading: str) -> Section:
 
 def _here_sections(here: RunHere) -> list[Section]:
     """What only runs can say, and what is missing."""
-    if not here.entries:
+    if not here.is_known:
         return []
     sections = []
     if here.shared and len(here.complete) < len(here.scores):
@@ -192,7 +227,7 @@ def _here_sections(here: RunHere) -> list[Section]:
         sections.append(profile_section(here.shared, KINDS["atari"].score))
     if len(here.shared) > 1:
         sections.append(improvement_section(here.shared, KINDS["atari"].score))
-    return [*sections, missing_section(here.missing)]
+    return [*sections, missing_section(here.missing, here.damaged)]
 
 
 def _partial_section(shared: Sequence[Scores]) -> Section:

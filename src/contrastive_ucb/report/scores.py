@@ -5,6 +5,7 @@
 | Atari 100K       | mean score of the last evaluation | human-normalised       |
 | other deep tasks | mean score of the last evaluation | the same               |
 | finite MDPs      | average regret                    | the part of V* earned  |
+| ... with no V*   | average regret (less is better)   | the same               |
 | finite games     | average gap (less is better)      | the same               |
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,13 @@ import numpy as np
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.evaluation.normalise import game_of, normalise
-from contrastive_ucb.report.fill import flat, text_of
-from contrastive_ucb.report.read import Group, RunRecord, agent_order
+from contrastive_ucb.experiments.spec import RunSpec
+from contrastive_ucb.experiments.words import flat, text_of
+from contrastive_ucb.report.read import AGAIN, Group, RunRecord, agent_order
 from contrastive_ucb.stats.aggregate import Scores
 
 FEW = 3  # settings that a label can spell out
+BEST = "optimal_value"  # V*, of the summary
 OF_TASKS = ("env", "env_seed", "suite", "steps", "rounds")
 
 
@@ -74,10 +77,31 @@ KINDS = {
             "average_regret",
         ),
         Kind(
+            "regret",
+            "MDPs whose V* is 0 or not known",
+            "average_regret",
+            "average regret",
+            "average regret",
+            "average_regret",
+            -1,
+        ),
+        Kind(
             "game", "Finite games", "average_gap", "average gap", "average gap", "average_gap", -1
         ),
     )
 }
+
+
+@dataclass
+class Planned:
+    """A group of runs that there should be, begun or not."""
+
+    label: str
+    spec: RunSpec
+    seeds: set[int]
+    eval_episodes: int | None
+    command: str | None = None  # where the specification alone does not tell it
+    words: tuple[str, ...] = ()  # of the command without seeds, where a sweep wrote them down
 
 
 @dataclass(frozen=True)
@@ -88,6 +112,7 @@ class Entry:
     task: str
     agent: str
     kind: Kind | None  # None: no run is finished, so nobody knows
+    plan: Planned | None = None  # what runs it should have, if that was written down
 
     @property
     def raw(self) -> list[float]:
@@ -111,6 +136,9 @@ def label(groups: Sequence[Group], names: Mapping[Path, str] | None = None) -> l
     entries = [replace(e, task=name) for e, name in zip(entries, tasks, strict=True)]
     agents = _told_apart([(e.agent, e.task, _settings(e.group, False)) for e in entries])
     named = [replace(e, agent=name) for e, name in zip(entries, agents, strict=True)]
+    # The part of V* can be told of a task only where every run of it has a V*.
+    bare = {e.task for e in named if e.kind is KINDS["regret"]}
+    named = [replace(e, kind=KINDS["regret"]) if _in(e, bare) else e for e in named]
     return sorted(named, key=lambda e: (natural(e.task), *agent_order(e.group.agent), e.agent))
 
 
@@ -161,21 +189,23 @@ def _kind_of(group: Group) -> Kind | None:
     first = group.finished[0]
     for name in ("atari", "mdp", "game"):
         if first.number(KINDS[name].key) is not None:
-            deep = name == "atari" and game_of(group.task) is None
-            return KINDS["deep" if deep else name]
-    raise UserError(
-        f"{first.path / 'DONE'} has no score (none of evaluation.mean, average_regret and"
-        f" average_gap); remove {first.path} and run again"
-    )
+            if name == "atari" and game_of(group.task) is None:
+                return KINDS["deep"]
+            if name == "mdp" and any((run.number(BEST) or 0) <= 0 for run in group.finished):
+                return KINDS["regret"]
+            return KINDS[name]
+    raise UserError(f"{first.path / 'DONE'} has no score; remove it and {AGAIN}")
+
+
+def _in(entry: Entry, tasks: Collection[str]) -> bool:
+    return entry.kind is KINDS["mdp"] and entry.task in tasks
 
 
 def _number(run: RunRecord, kind: Kind | None) -> float:
     value = None if kind is None else run.number(kind.key)
     if value is None:
-        raise UserError(
-            f"{run.path / 'DONE'} has no {kind.key if kind else 'score'};"
-            f" remove {run.path} and run again"
-        )
+        missing = kind.key if kind else "score"
+        raise UserError(f"{run.path / 'DONE'} has no {missing}; remove it and {AGAIN}")
     return value
 
 
@@ -183,15 +213,8 @@ def _scaled(run: RunRecord, kind: Kind | None) -> float:
     value = _number(run, kind)
     if kind is KINDS["atari"]:
         return float(normalise(run.spec.task, value))
-    if kind is KINDS["mdp"]:
-        best = run.number("optimal_value")
-        if not best or best < 0:
-            raise UserError(
-                f"{run.path / 'DONE'} has optimal_value {best}, which must be positive;"
-                f" remove {run.path} and run again"
-            )
-        return 1 - value / best
-    return value
+    best = run.number(BEST) if kind is KINDS["mdp"] else None
+    return value if best is None else 1 - value / best
 
 
 def _settings(group: Group, of_task: bool) -> dict[str, Any]:

@@ -38,6 +38,7 @@ class Table:
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    bold: frozenset[tuple[int, int]] = frozenset()  # (row, column) of cells that stand out
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -46,10 +47,46 @@ class Table:
 
     def to_markdown(self) -> str:
         marks = ["---"] + ["---:"] * (len(self.header) - 1)
+        rows = self._marked("**", "**")
         return "".join(
             "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n"
-            for row in (self.header, marks, *self.rows)
+            for row in (self.header, marks, *rows)
         )
+
+    def to_latex(self) -> str:
+        """For the package booktabs."""
+        plain = Table(self.header, tuple(tuple(map(tex, row)) for row in self.rows), self.bold)
+        rows = [" & ".join(row) + " \\\\" for row in plain._marked("\\textbf{", "}")]
+        return "\n".join(
+            [
+                "% needs \\usepackage{booktabs}",
+                f"\\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}",
+                "\\toprule",
+                " & ".join(map(tex, self.header)) + " \\\\",
+                "\\midrule",
+                *rows,
+                "\\bottomrule",
+                "\\end{tabular}",
+                "",
+            ]
+        )
+
+    def _marked(self, before: str, after: str) -> list[list[str]]:
+        """The rows with something around the cells that stand out."""
+        return [
+            [
+                f"{before}{cell}{after}" if (at, column) in self.bold else cell
+                for column, cell in enumerate(row)
+            ]
+            for at, row in enumerate(self.rows)
+        ]
+
+
+def tex(text: str) -> str:
+    """Plain text as LaTeX has to have it."""
+    for sign in "&%$#_{}":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("±", "$\\pm$").replace(NOTHING, "--")
 
 
 def number_text(value: float) -> str:

@@ -1,15 +1,19 @@
-"""With what and when something was measured."""
+"""With what and when something was made."""
 
 from __future__ import annotations
 
 import platform
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 
+LIBRARIES = ("numpy", "scipy", "torch")
 
-def versions() -> dict[str, str]:
+
+@cache
+def versions(libraries: tuple[str, ...] = LIBRARIES) -> dict[str, str]:
     """Of the package and of what it rests on."""
-    names = ("contrastive-ucb", "numpy", "scipy", "torch")
+    names = ("contrastive-ucb", *libraries)
     return {**{name: version(name) for name in names}, "python": platform.python_version()}
 
 

@@ -1,0 +1,185 @@
+"""What one types to have a run: the words of `cucb solve` and `cucb train`.
+
+A task has the settings that it was given. A specification has every setting with its value, and
+only those are said that differ from what the command would take anyway. Both have one way to say
+them.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
+from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS, configure
+from contrastive_ucb.agents.simple_config import SIZES, configure_simple
+from contrastive_ucb.envs.registry import frame_shape_of
+from contrastive_ucb.experiments.problem import Problem
+from contrastive_ucb.experiments.settings import WORDS
+from contrastive_ucb.experiments.spec import RunSpec, plain_json
+from contrastive_ucb.experiments.training import Training
+
+EVAL_EPISODES = 20  # of `cucb train`
+UNKNOWN_FILE = "FILE.npz"  # a specification knows the content of a file, not its place
+
+
+def words_of_task(task: Problem | Training, eval_episodes: int) -> list[str]:
+    """The words for a task, without those for seeds and folder."""
+    if isinstance(task, Training):
+        return _train(task.env, task.algo, task.settings, task.steps, eval_episodes)
+    env = dict(task.env_settings)
+    if task.env == "file":  # its rank is that of the agent
+        env = {"path": Path(env["path"]).absolute()}
+    return _solve(task.env, task.algo, env, task.agent_settings, task.env_seed, task.rounds)
+
+
+def words_of_spec(spec: RunSpec, eval_episodes: int | None = None) -> list[str]:
+    """The words for a specification of the suite `solve` or `train`."""
+    config = spec.config
+    if spec.suite == "train":
+        env = str(config.get("env", spec.task))
+        steps = config.get("steps", 100_000)
+        episodes = eval_episodes or EVAL_EPISODES
+        return _train(env, spec.agent, _deep_changes(spec, env), steps, episodes)
+    own = dict(config["env"]) if isinstance(config.get("env"), Mapping) else {}
+    own.pop("name", None)
+    if "sha256" in own:
+        own = {"path": UNKNOWN_FILE}
+    rounds, env_seed = config.get("rounds", 1000), config.get("env_seed")
+    return _solve(spec.task, spec.agent, own, _finite_changes(spec), env_seed, rounds)
+
+
+def spec_elsewhere(spec: RunSpec, env: str) -> RunSpec:
+    """The same training in another environment, which may have settings of its own."""
+    config = spec.config
+    if "agent" in config:
+        changes = _deep_changes(spec, str(config.get("env", spec.task)))
+        settings = {k: tuple(v) if isinstance(v, list) else v for k, v in changes.items()}
+        steps = config.get("steps", 100_000)
+        with suppress(ValueError):  # an agent of another version
+            return Training(env, spec.agent, settings, steps, spec.seed, spec.suite).spec()
+    return replace(spec, task=env, config={**config, "env": env})
+
+
+def commands(words: Sequence[str], seeds: Sequence[int], root: Path | None) -> list[str]:
+    """What runs these seeds into the store `root`, one command for neighbouring seeds."""
+    out = [] if root is None else ["--out", str(root)]
+    return [
+        shlex.join([*words, "--seed", str(first), *_count(count), *out])
+        for first, count in neighbours(seeds)
+    ]
+
+
+def neighbours(seeds: Sequence[int]) -> list[tuple[int, int]]:
+    """Runs of consecutive seeds: the first of each, and how many they are."""
+    found: list[tuple[int, int]] = []
+    for seed in sorted(set(seeds)):
+        first, count = found[-1] if found else (seed, 0)
+        if count and seed == first + count:
+            found[-1] = (first, count + 1)
+        else:
+            found.append((seed, 1))
+    return found
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The settings of nested mappings, each with its keys joined by dots."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def text_of(value: Any) -> str:
+    """A value as --set reads it and labels write it."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(text_of(one) for one in value)
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def _train(
+    env: str, algo: str, settings: Mapping[str, Any], steps: int, eval_episodes: int
+) -> list[str]:
+    words = ["cucb", "train", env, "--algo", algo]
+    if settings:
+        words += ["--set", *(f"{key}={text_of(value)}" for key, value in settings.items())]
+    words += ["--steps", str(steps), "--threads", "1"]  # as in a sweep, for the same bits
+    return words + (
+        [] if eval_episodes == EVAL_EPISODES else ["--eval-episodes", str(eval_episodes)]
+    )
+
+
+def _solve(
+    name: str,
+    algo: str,
+    env: Mapping[str, Any],
+    agent: Mapping[str, Any],
+    env_seed: int | None,
+    rounds: int,
+) -> list[str]:
+    own = {WORDS.get(key, key): value for key, value in env.items() if value is not None}
+    if isinstance(counts := own.get("n_actions"), (list, tuple)):  # one count a player
+        own |= dict(zip(("n_actions", "n_column_actions"), counts, strict=True))
+    words = ["cucb", "solve", name, "--algo", algo]
+    for key, value in [*own.items(), *agent.items()]:
+        words += [f"--{key.replace('_', '-')}", str(value)]
+    words += [] if env_seed is None else ["--env-seed", str(env_seed)]
+    return [*words, "--rounds", str(rounds)]
+
+
+def _deep_changes(spec: RunSpec, env: str) -> dict[str, Any]:
+    """What differs from the algorithm's own settings, with the nearest bonus, or size of SimPLe."""
+    own = spec.config.get("agent")
+    if not isinstance(own, Mapping) or spec.agent not in (*DEEP_PRESETS, "simple"):
+        return {}
+    wanted = dict(flat(own))
+    key, names = ("size", SIZES) if spec.agent == "simple" else ("bonus.preset", BONUSES)
+    choices = []
+    for name in (None, *names):
+        usual = _usual(spec.agent, key, name, env)
+        differs = {one: value for one, value in wanted.items() if usual.get(one) != value}
+        choices.append(differs if name is None else {key: name, **differs})
+    return min(choices, key=len)  # the first of equals, so no preset where none is needed
+
+
+@lru_cache(maxsize=1024)
+def _usual(algo: str, key: str, name: str | None, env: str) -> Mapping[str, Any]:
+    """Every setting of the algorithm in this environment with a setting that stands for many."""
+    settings = {} if name is None else {key: name}
+    shape = _frame_shape(env)
+    if algo == "simple":
+        config: Any = configure_simple(settings, shape)
+    else:
+        config = configure(algo, settings, shape, env)
+    return dict(flat(plain_json(asdict(config), "agent")))
+
+
+def _frame_shape(env: str) -> tuple[int, ...] | None:
+    """What the environment shows; None (as Atari) if it cannot be made here."""
+    import gymnasium
+
+    try:
+        return frame_shape_of(env)
+    except (ValueError, ImportError, gymnasium.error.Error):
+        return None
+
+
+def _finite_changes(spec: RunSpec) -> dict[str, Any]:
+    own = spec.config.get("agent")
+    usual = PRESETS.get(spec.agent)
+    if isinstance(own, Mapping) and ("iota" in own or usual is None):  # only games have an iota
+        usual = GAME_PRESETS.get(spec.agent)
+    if not isinstance(own, Mapping) or usual is None:
+        return {}
+    mine = plain_json(asdict(usual), "agent")
+    return {key: value for key, value in own.items() if mine.get(key) != value}
+
+
+def _count(seeds: int) -> list[str]:
+    return ["--seeds", str(seeds)] if seeds > 1 else []
