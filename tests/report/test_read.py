@@ -51,6 +51,17 @@ def test_a_series_has_the_steps_at_which_all_seeds_measured(tmp_path):
     assert values.shape == (2, 0)
 
 
+def test_the_last_line_of_a_step_counts(tmp_path):
+    """Steps stand still while SimPLe learns."""
+    path = write_run(tmp_path, "uniform", "lock", 0)
+    with (path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 64, "gap": 7.0}\n{"step": 64, "gap": 5.0}\n')
+    (group,) = read_groups(tmp_path)
+    steps, values = group.series("gap")
+    assert steps[-1] == 64
+    assert values[0, -1] == 5.0
+
+
 def test_unfinished_runs_are_marked_and_give_no_numbers(tmp_path):
     write_run(tmp_path, "uniform", "lock", 0)
     write_run(tmp_path, "uniform", "lock", 1, finished=False)
@@ -112,7 +123,7 @@ def test_a_run_in_progress_may_end_in_the_middle_of_a_line(tmp_path):
         ('{"gap": 1.0}', "whole 'step'"),
         ('{"step": 99, "gap": NaN}', "gap is nan"),
         ('{"step": 99, "gap": "small"}', "gap is 'small'"),
-        ('{"step": 64, "gap": 1.0}', "step 64 after 64"),
+        ('{"step": 63, "gap": 1.0}', "step 63 after 64"),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path, line, complaint):

@@ -39,7 +39,7 @@ class RunRecord:
 
     path: Path
     spec: RunSpec
-    lines: tuple[Mapping[str, float], ...]  # each has "step"; steps grow
+    lines: tuple[Mapping[str, float], ...]  # each has "step"; steps never fall
     summary: Mapping[str, Any] | None
     begun: bool = True  # False: it is planned, and there is no folder yet
 
@@ -98,6 +98,8 @@ class Group:
 
     def series(self, name: str) -> tuple[IntArray, Array]:
         """What the finished runs measured under `name`, at the steps where all of them did.
+
+        Of several lines of one step, as in SimPLe's learning phases, the last one counts.
 
         returns steps (n,) and values (n_seeds, n), a row for each of `seeds`
         """
@@ -221,7 +223,7 @@ def _read_lines(file: Path, torn_end: bool) -> Iterator[Mapping[str, float]]:
     for number, text in enumerate(whole, start=1):
         where = f"{file} line {number}"
         line = _read_line(text, where, way_out)
-        if line["step"] <= step:
+        if line["step"] < step:
             raise UserError(f"{where} is damaged (step {line['step']:g} after {step:g}); {way_out}")
         step = line["step"]
         yield line
