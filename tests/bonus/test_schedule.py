@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.tabular_world import TabularWorld
 from contrastive_ucb.bonus.schedule import PracticalSchedule, TheorySchedule
 from contrastive_ucb.envs import LowRankMDP
 
@@ -25,13 +26,18 @@ def test_practical_schedule_is_the_same_every_round() -> None:
     assert schedule(1) == schedule(10_000) == (pytest.approx(2.4), 2.0)
 
 
+def of_world(agent: ContrastiveUCB) -> object:
+    assert isinstance(agent.world, TabularWorld)
+    return agent.world.coefficients
+
+
 def test_agent_takes_the_theorems_numbers_from_its_mdp_and_class() -> None:
     agent = ContrastiveUCB(
         LowRankMDP(5, 2, 3, 4), schedule="theory", function_class="finite", class_size=8, tilt=1.0
     )
     floor = float(agent.negatives.min())
     assert floor < 1 / 5
-    assert agent.schedule == TheorySchedule(4, 2, 3, floor, float(np.log(8)), 0.05, 1.0)
-    infinite = ContrastiveUCB(LowRankMDP(5, 2, 3, 4), schedule="theory").schedule
+    assert of_world(agent) == TheorySchedule(4, 2, 3, floor, float(np.log(8)), 0.05, 1.0)
+    infinite = of_world(ContrastiveUCB(LowRankMDP(5, 2, 3, 4), schedule="theory"))
     assert isinstance(infinite, TheorySchedule)
     assert infinite.log_class_size == 3 * (10 + 5)  # one e a parameter
