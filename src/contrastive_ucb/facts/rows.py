@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
@@ -47,12 +47,7 @@ class Row:
     @property
     def measured(self) -> str:
         """The value with its interval, and the unit."""
-        if self.value is None:
-            return NOTHING
-        text = number(self.value)
-        if self.low is not None and self.high is not None:
-            text += f" [{number(self.low)}, {number(self.high)}]"
-        return f"{text} {self.unit}".strip()
+        return measured_text(self.value, self.low, self.high, self.unit, number)
 
     @property
     def failed(self) -> bool:
@@ -124,6 +119,20 @@ def text_of(rows: Sequence[Row]) -> str:
     tables = [aligned((COLUMNS, *facts))] if facts else []
     tables += [aligned((OTHER_COLUMNS, *others))] if others else []
     return "\n\n".join(tables)
+
+
+def measured_text(
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    unit: str,
+    written: Callable[[float], str],
+) -> str:
+    """A value with its interval and its unit, each number as `written` has it."""
+    if value is None:
+        return NOTHING
+    interval = "" if low is None or high is None else f" [{written(low)}, {written(high)}]"
+    return f"{written(value)}{interval} {unit}".strip()
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:

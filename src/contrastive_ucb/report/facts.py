@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_ucb.errors import UserError
+from contrastive_ucb.facts.rows import measured_text
 from contrastive_ucb.report.html import Section
 from contrastive_ucb.report.read import is_number, read_text
-from contrastive_ucb.report.tables import NOTHING, Table, number_text
+from contrastive_ucb.report.tables import Table, number_text
 
 NAME = "facts.json"
 STATES = {
@@ -50,12 +51,7 @@ class Fact:
 
     @property
     def measured(self) -> str:
-        if self.value is None:
-            return NOTHING
-        text = number_text(self.value)
-        if self.low is not None and self.high is not None:
-            text += f" [{number_text(self.low)}, {number_text(self.high)}]"
-        return f"{text} {self.unit}".rstrip()
+        return measured_text(self.value, self.low, self.high, self.unit, number_text)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from contrastive_ucb.agents.rainbow import Rainbow
 from contrastive_ucb.bonus.online import EllipticalBonus
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.training.events import Event
+from contrastive_ucb.training.real_step import take_step
 from contrastive_ucb.training.streams import restore_stream, stream, stream_state
 
 NOTED_EVERY = 100  # steps over which losses and bonuses are averaged before they are noted
@@ -61,15 +62,7 @@ class Trainer:
         uniform = self.policy.random(2)
         forced = int(uniform[1] * self.env.n_actions) if uniform[0] < self.epsilon() else None
         action, extras = self.agent.act(self.replay.observation(), forced)
-        step = self.env.step(action)
-        self.replay.add(action, step.reward, step.frame, step.terminated, step.truncated, **extras)
-        figures: dict[str, float] = {}
-        if step.episode_over:
-            self.returns.append(self.env.raw_return)
-            figures["charts/episodic_return"] = self.env.raw_return
-            figures["charts/episodic_length"] = self.env.n_steps
-        if step.terminated or step.truncated:
-            self.replay.begin(self.env.reset())
+        figures = take_step(self.env, self.replay, self.returns, action, **extras)
         self.n_steps += 1
         for _ in range(self._updates_due()):
             self.lately.add(self._update())

@@ -21,6 +21,7 @@ from contrastive_ucb.agents.simple_config import SimpleConfig, model_updates_in,
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.training.deep import Averages
 from contrastive_ucb.training.events import Event
+from contrastive_ucb.training.real_step import take_step
 from contrastive_ucb.training.streams import restore_stream, stream, stream_state
 
 NOTES = 10  # times that each half of a learning phase is noted
@@ -70,15 +71,7 @@ class SimpleTrainer:
         action = int(uniform * self.env.n_actions)
         if self.epoch:
             action = self.agent.act(self.replay.observation(), uniform)
-        step = self.env.step(action)
-        self.replay.add(action, step.reward, step.frame, step.terminated, step.truncated)
-        figures: dict[str, float] = {}
-        if step.episode_over:
-            self.returns.append(self.env.raw_return)
-            figures["charts/episodic_return"] = self.env.raw_return
-            figures["charts/episodic_length"] = self.env.n_steps
-        if step.terminated or step.truncated:
-            self.replay.begin(self.env.reset())
+        figures = take_step(self.env, self.replay, self.returns, action)
         self.n_steps += 1
         self.fresh += 1
         if self._is_due():
