@@ -1,5 +1,6 @@
 """The tables of the neural class say what its files say, and the page has the newest ones."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -62,5 +63,8 @@ def test_the_page_is_generated_from_the_results(tmp_path: Path) -> None:
     assert between(page, "measured", text) == page
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "neural.md").write_text("<!-- measured:begin --><!-- measured:end -->")
+    (tmp_path / "results" / "neural").mkdir(parents=True)
+    record = json.dumps(lock(6, "contrastive-ucb", (2, 987)))
+    (tmp_path / "results" / "neural" / "rich-lock-6.json").write_text(record)
     main(tmp_path)
-    assert "begin" in (tmp_path / "docs" / "neural.md").read_text()
+    assert "| 987 (987 to 987) |" in (tmp_path / "docs" / "neural.md").read_text()

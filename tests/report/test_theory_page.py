@@ -155,3 +155,40 @@ def test_the_headline_shows_what_missed_in_another_colour() -> None:
     held = to_svg(headline_figure([ROW]))
     missed = to_svg(headline_figure([replace(ROW, state="does not hold")]))
     assert held != missed
+
+
+def test_the_words_that_judge_are_true_of_the_numbers() -> None:
+    """What theory_text says of the outcome without a place for it."""
+    summary = read_summary(RESULTS)
+    rows = {(row["fact"], row["part"]): Row(**row) for row in summary["facts"]}
+    for part in ("2x2", "3x3"):  # flatter than the mark, which both intervals contain
+        gap = rows["F11", part]
+        assert gap.value is not None
+        assert gap.low is not None
+        assert gap.low <= -0.5 < gap.value
+    for part in ("form", "form, longer locks"):  # that it is a power law is not shown
+        assert rows["F8", part].state == "does not hold"
+    in_a = rows["F15", "A"]  # faster than the bound, by less than the interval is wide
+    assert in_a.value is not None
+    assert in_a.low is not None
+    assert in_a.low <= limit_of(in_a) < in_a.value
+    assert all(row.value == 0 for (fact, part), row in rows.items()
+               if fact == "F6" and part in ("printed", "printed, far ahead"))  # fmt: skip
+    others = {
+        (row["fact"], row["part"], row["measure"]): row["value"] for row in summary["ablations"]
+    }
+    switches = "lock: schedule, covariance, negatives, clip"
+    assert others[switches, "schedule=theory", "solved"] == 0
+    assert others[switches, "covariance=averaged", "solved"] == 0
+    assert others["lock: alpha", "3.0", "solved"] == 0  # as bad as none
+    one_switch = {part: value for (fact, part, measure), value in others.items()
+                  if fact == "schedule, covariance, negatives, clip"
+                  and measure == "average_regret"}  # fmt: skip
+    assert min(one_switch, key=one_switch.__getitem__) == "negatives=exact"
+    assert max(one_switch, key=one_switch.__getitem__) == "covariance=averaged"
+    ranks = [others["rank", str(rank), "average_regret"] for rank in (2, 3, 4)]
+    assert ranks[0] > ranks[2] > ranks[1]  # too small costs more than too large
+    for size in ("2x2", "3x3"):  # about half
+        halved = others["equilibrium of line 15", f"midpoint-nash, game-{size}", "average_gap"]
+        whole = others["equilibrium of line 15", f"contrastive-ulcb, game-{size}", "average_gap"]
+        assert halved < 0.6 * whole
