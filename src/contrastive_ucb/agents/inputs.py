@@ -7,7 +7,7 @@
 | float32 vectors                  | none                    | no                      |
 
 `frame_max` of the configuration replaces the scale. Memory of the replay is looked at, not copied;
-uint8 becomes float32 as late as possible, and big images lie channels last from the shift on.
+uint8 becomes float32 as late as possible, and images lie channels last before they do.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Inputs:
     ):
         self.stack, self.device = stack, torch.device(device)
         self.shape = (stack * frame_shape[0], *frame_shape[1:])
-        is_image = len(frame_shape) == 3
+        self.is_image = is_image = len(frame_shape) == 3
         is_big = is_image and min(frame_shape[1:]) >= SMALLEST_ATARI
         self.dtype = np.dtype(np.uint8 if is_image else np.float32)
         self.frame_max = (config.frame_max or (255.0 if is_big else 1.0)) if is_image else 1.0
@@ -109,5 +109,7 @@ class Inputs:
         return floats if self.frame_max == 255 else floats.mul_(255 / self.frame_max)
 
     def _scaled(self, frames: Tensor) -> Tensor:
+        if self.is_image:  # the channels move as bytes, a quarter of what floats would be
+            frames = frames.movedim(1, -1).contiguous().movedim(-1, 1)
         floats = frames.float()
         return floats if self.frame_max == 1 else floats.mul_(1 / self.frame_max)
