@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_ucb.report.markers import between
+from contrastive_ucb.report.neural_figure import trajectories_figure
 from contrastive_ucb.report.readme_neural import main, neural_text
 from contrastive_ucb.report.records import records_of
 from contrastive_ucb.report.tables import NOTHING
@@ -41,6 +42,33 @@ def test_locks_by_horizon_with_what_they_took() -> None:
     ]
 
 
+def test_the_power_of_the_horizon_needs_three() -> None:
+    records = {
+        f"rich-lock-{h}-contrastive-ucb": lock(h, "contrastive-ucb", (2, 10 * h**2), (None, 7))
+        for h in (6, 12)
+    }
+    assert "to the power" not in neural_text(records)
+    records["rich-lock-24-contrastive-ucb"] = lock(24, "contrastive-ucb", (2, 5760))
+    assert "to the power 2.0" in neural_text(records)
+
+
+def test_the_figure_has_a_mark_for_every_budget_that_was_spent() -> None:
+    runs = lock(6, "contrastive-ucb", (2, 900), (3, 1500))["summary"]["runs"]
+    shut = lock(6, "uniform", (None, 1800))["summary"]["runs"]
+    (axes,) = trajectories_figure({("contrastive-ucb", 6): runs, ("uniform", 6): shut}).axes
+    drawn = {(str(line.get_label()), *map(float, line.get_ydata())) for line in axes.lines}
+    assert ("contrastive-ucb", 1200.0) in drawn
+    assert ("uniform: not opened", 1800.0) in drawn
+
+
+def test_a_deep_learner_is_told_by_its_returns() -> None:
+    runs = [{"episodes": 10_000, "evaluation": {"mean": mean}} for mean in (0.04, 0.1)]
+    record = {"command": "cucb train RichLock", "summary": {"runs": runs}}
+    text = neural_text({"rich-lock-6-rainbow": record})
+    assert "10,000 episodes" in text
+    assert "returns 0.04 to 0.10 of 1 (2 seeds" in text
+
+
 def test_slopes_are_counted_against_their_mark() -> None:
     runs = [{"rounds": 3000}]
     summary = {"runs": runs, "zeta_slopes": [-1.0, -0.8, -0.5]}
@@ -68,3 +96,4 @@ def test_the_page_is_generated_from_the_results(tmp_path: Path) -> None:
     (tmp_path / "results" / "neural" / "rich-lock-6.json").write_text(record)
     main(tmp_path)
     assert "| 987 (987 to 987) |" in (tmp_path / "docs" / "neural.md").read_text()
+    assert (tmp_path / "results" / "neural" / "trajectories.svg").read_text().startswith("<svg")

@@ -198,6 +198,28 @@ def test_training_lowers_the_loss_and_repeats_to_the_bit(sampler: str) -> None:
     assert (loss(fits[0].weights) < loss(start) - 0.03).all()
 
 
+def test_decayed_weights_leave_features_alike_where_the_data_is() -> None:
+    """Observations without any sense: every action leads to the same noise."""
+    lock, data = lock_data(count=2000)
+    data.observation[:], data.following[:] = (
+        np.random.default_rng(seed).standard_normal(data.observation.shape) for seed in (0, 1)
+    )
+    shape = NeuralClass(lock.size, 3, 4)
+    start = initial_weights(shape, 3, stream(0, "weights"))
+    read = torch.cat([torch.from_numpy(data.observation), torch.ones(*data.action.shape, 1)], -1)
+
+    def spread(decay: float) -> float:
+        """Mean distance between phi of two actions."""
+        recipe = Recipe(steps=200, learning_rate=0.05, weight_decay=decay)
+        found = train(start, shape, data, Negatives(lock, "seen"), recipe, stream(0, "batch"))
+        phi = log_phi(shape, found.weights, read).exp()
+        return float((phi.unsqueeze(2) - phi.unsqueeze(3)).norm(dim=-1).mean())
+
+    none, some, much = spread(0.0), spread(0.5), spread(5.0)
+    assert much < 0.5 * none
+    assert much < some < none
+
+
 def test_standardised_inputs_have_mean_0_and_spread_1() -> None:
     lock, data = lock_data()
     shape = NeuralClass(lock.size, 3, 4)

@@ -55,6 +55,8 @@ class NeuralConfig:
     """Shared negatives a step of Adam and of h."""
     learning_rate: float | None = None
     """Of Adam at the start of a round; it falls to a tenth. By default .05."""
+    weight_decay: float | None = None
+    """How fast Adam shrinks the weights, in parts of the learning rate a step; by default 0."""
     warm_start: Switch = "auto"
     """Whether a round goes on from the weights of the last one; auto: where that suits."""
 
@@ -68,6 +70,8 @@ class NeuralConfig:
         for name in ("negative_scale", "learning_rate"):
             if (value := getattr(self, name)) is not None and not 0 < value < float("inf"):
                 raise ValueError(f"{name} must be positive, got {value}")
+        if self.weight_decay is not None and not 0 <= self.weight_decay < float("inf"):
+            raise ValueError(f"weight_decay must be 0 or more, got {self.weight_decay}")
         if not 0 <= self.uniform_share <= 1:
             raise ValueError(f"uniform_share must be in [0, 1], got {self.uniform_share}")
         if not abs(self.negative_center) < float("inf"):
@@ -80,6 +84,7 @@ DEFAULTS = {
     "fit_steps": 200,
     "batch_size": 128,
     "learning_rate": 0.05,
+    "weight_decay": 0.0,
     "n_draws": 512,
     "hidden": 0,
     "harmonics": 0,

@@ -28,6 +28,7 @@ VALUE_RANGES = {  # bounds at discount .99 where the usual range would cut off m
     "CartPole-v1": (0.0, 100.0),
     "LunarLander-v3": (-200.0, 200.0),
     "MountainCar-v0": (-100.0, 0.0),
+    "contrastive_ucb/RichLock-v0": (0.0, 1.0),
 }
 
 

@@ -71,16 +71,18 @@ GAMES = [
         "settings": {"horizon": 5},
     },
 ]
-RICH_LOCKS = {6: 60, 12: 120}  # H: rounds, three times what Contrastive UCB needs and more
+RICH_LOCKS = {6: 60, 12: 80}  # H: rounds, three times what Contrastive UCB needs and more
 NEURAL = [
     *(
         {
             "env": "rich-lock",
             "rounds": rounds,
-            "algo": ["contrastive-ucb", "no-bonus", "uniform"],
+            "seeds": seeds,
+            "algo": algo,
             "settings": {"horizon": horizon, "n_actions": 10},
         }
         for horizon, rounds in RICH_LOCKS.items()
+        for seeds, algo in ((10, "contrastive-ucb"), (5, ["no-bonus", "uniform"]))
     ),
     {
         "env": "rich-lock",

@@ -1,6 +1,6 @@
 """The results of the neural class, for the README and docs/neural.md, from results/neural/.
 
-python -m contrastive_ucb.report.readme_neural    writes the part of docs/neural.md
+python -m contrastive_ucb.report.readme_neural    writes the part of docs/neural.md, and its figure
 """
 
 from __future__ import annotations
@@ -13,22 +13,29 @@ from statistics import fmean, median
 from typing import Any
 
 from contrastive_ucb.report.markers import between
+from contrastive_ucb.report.neural_figure import Locks, power_of_horizon, trajectories_figure
 from contrastive_ucb.report.records import records_of
+from contrastive_ucb.report.style import to_svg
 from contrastive_ucb.report.tables import NOTHING, Table
 from contrastive_ucb.training.files import write_atomically
 
 Record = Mapping[str, Any]
 
+FIGURE = "trajectories.svg"
+CONTROL = "rich-lock-6-rainbow"  # of the deep tier, whose summaries are others
+
 
 def main(root: Path = Path()) -> None:
-    page = root / "docs" / "neural.md"
-    text = neural_text(records_of(root / "results" / "neural"))
-    write_atomically(page, between(page.read_text(), "measured", text))
+    page, folder = root / "docs" / "neural.md", root / "results" / "neural"
+    records = records_of(folder)
+    write_atomically(page, between(page.read_text(), "measured", neural_text(records)))
+    if locks := _locks(records):
+        write_atomically(folder / FIGURE, to_svg(trajectories_figure(locks)))
 
 
 def neural_text(records: Mapping[str, Record]) -> str:
     """Who opens the rich locks, the continuous MDP and the costs; what has no file is left out."""
-    locks = [one for name, one in records.items() if name.startswith("rich-lock")]
+    locks = [one for name, one in records.items() if name.startswith("rich-") and name != CONTROL]
     parts = []
     if locks:
         parts += [
@@ -36,6 +43,13 @@ def neural_text(records: Mapping[str, Record]) -> str:
             " all of the budget)",
             lock_table(sorted(locks, key=_place)),
         ]
+    if (power := power_of_horizon(_locks(records))) is not None:
+        parts.append(
+            "Over these H, the trajectories of contrastive-ucb grow like H to the power"
+            f" {power:.1f} (least squares on logarithms of the means)."
+        )
+    if CONTROL in records:
+        parts.append(control_text(records[CONTROL]))
     if "continuous" in records:
         parts.append(continuous_text(records["continuous"]))
     if "bench" in records:
@@ -76,6 +90,17 @@ def continuous_text(record: Record) -> str:
     )
 
 
+def control_text(record: Record) -> str:
+    """How a learner of the deep tier does on the same lock."""
+    runs = record["summary"]["runs"]
+    scores = [run["evaluation"]["mean"] for run in runs]
+    return (
+        f"**A deep learner without the bonus** (`{record['command']}`, H=6, A=10): after"
+        f" {min(run['episodes'] for run in runs):,} episodes or more it returns"
+        f" {min(scores):.2f} to {max(scores):.2f} of 1 ({len(runs)} seeds, 20 episodes each)."
+    )
+
+
 def costs_text(record: Record) -> str:
     figures = record["summary"]
     return (
@@ -83,6 +108,16 @@ def costs_text(record: Record) -> str:
         f" {figures['one_by_one_over_together']:.1f}x as fast as one after another; a round takes"
         f" {figures['core_seconds_a_round']:.1f} s of one core."
     )
+
+
+def _locks(records: Mapping[str, Record]) -> Locks:
+    """The runs of the lock of one player, by algorithm and horizon."""
+    runs = {name: one["summary"].get("runs", []) for name, one in records.items()}
+    return {
+        (mine[0]["algo"], _horizon(records[name])): mine
+        for name, mine in runs.items()
+        if mine and mine[0].get("env") == "rich-lock"
+    }
 
 
 def _place(record: Record) -> tuple[str, int, int]:

@@ -32,7 +32,10 @@ from contrastive_ucb.representation.neural import (
 class Recipe:
     """How the networks are trained in a round.
 
-    final_rate  of the learning rate, which falls to this part of it on a straight line
+    final_rate    of the learning rate, which falls to this part of it on a straight line
+    weight_decay  part of the learning rate by which a step shrinks the weights. Where the data asks
+                  for no difference, random starting weights then fade, and phi is the same for all
+                  pairs: what differs later stands out, and its bonus is large.
     """
 
     sampler: Sampler = "shared"
@@ -41,6 +44,7 @@ class Recipe:
     n_negatives: int = 128
     learning_rate: float = 0.02
     final_rate: float = 0.1
+    weight_decay: float = 0.0
     standardise: bool = False
 
 
@@ -56,7 +60,9 @@ def train(
     weights = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
     shift, scale = _standard(data) if recipe.standardise else _as_it_is(data)
     rate = torch.tensor(recipe.learning_rate)
-    optimiser = torch.optim.Adam(list(weights.values()), lr=rate, fused=True)
+    optimiser = torch.optim.AdamW(
+        list(weights.values()), lr=rate, weight_decay=recipe.weight_decay, fused=True
+    )
     rows = _Rows(data)
     for step in range(recipe.steps):
         rate.fill_(recipe.learning_rate * (1 - (1 - recipe.final_rate) * step / recipe.steps))
