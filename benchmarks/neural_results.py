@@ -75,7 +75,7 @@ def main(names: list[str]) -> None:
 
 
 def slopes(summary: dict) -> dict:
-    """The slope of log zeta on log k over [K/30, K], and how far V-bar stayed above V*, a seed."""
+    """The slope of log zeta on log k over [K/30, K] of every seed."""
     found = []
     for run in summary["runs"]:
         lines = (Path(run["run_dir"]) / "metrics.jsonl").read_text().splitlines()

@@ -22,8 +22,8 @@ PROMISED = {
     *("yardstick_over_paper", "yardstick_default_over_paper", "yardstick_spr_over_spr"),
     *("yardstick_over_reference", "yardstick_spr_ucb_over_its_spr"),
     *("paper_over_spr", "reference_over_spr", "algorithm_1_over_spr", "peak_gflops"),
-    *(f"gflop_of_an_update_{name}" for name in LEARNERS[:2]),
-    *(f"share_of_peak_{name}" for name in LEARNERS[:2]),
+    *(f"gflop_of_an_update_{name}" for name in (*LEARNERS[:2], "der", "drq")),
+    *(f"share_of_peak_{name}" for name in (*LEARNERS[:2], "der", "drq")),
     *(f"split_{piece}_ms" for piece in PIECES),
     *("split_over_update", "act_ms", "acting_share_of_loop"),
     *("act_steps_per_second", "loop_steps_per_second"),
@@ -47,6 +47,8 @@ def test_every_figure_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert 0.7 < figures["replay_gb_100k"] < 2
     assert figures["gflop_of_an_update_spr"] == pytest.approx(1.3, rel=0.3)  # batch 4 of 32
     assert figures["gflop_of_an_update_spr_ucb_paper"] >= figures["gflop_of_an_update_spr"]
+    assert figures["gflop_of_an_update_spr"] > 3 * figures["gflop_of_an_update_der"]
+    assert figures["gflop_of_an_update_spr"] > 3 * figures["gflop_of_an_update_drq"]
     assert {line.split()[0] for line in said[2:-1]} == PROMISED
 
 

@@ -70,11 +70,12 @@ def test_a_deep_learner_is_told_by_its_returns() -> None:
 
 
 def test_slopes_are_counted_against_their_mark() -> None:
-    runs = [{"rounds": 3000}]
+    runs = [{"rounds": 3000, "strictly_optimistic_fraction": part} for part in (1.0, 0.999, 1.0)]
     summary = {"runs": runs, "zeta_slopes": [-1.0, -0.8, -0.5]}
     text = neural_text({"continuous": {"summary": summary}})
     assert "-0.80 (median; -1.00 to -0.50)" in text
     assert "in 2 of 3 seeds" in text
+    assert "in every round of 2 of 3 seeds" in text
 
 
 def test_costs_and_nothing() -> None:

@@ -133,7 +133,7 @@ def _ratios(ms: Figures) -> Figures:
 def _work(learners: Learners, ms: Figures, peak: float) -> Figures:
     """Products and convolutions of an update, counted, and their speed as a share of the peak."""
     figures: Figures = {}
-    for name in ("spr", "spr_ucb_paper"):
+    for name in ("spr", "spr_ucb_paper", "der", "drq"):
         with FlopCounterMode(display=False) as counter:
             _update(learners[name], 1)
         work, taken = 1e-9 * counter.get_total_flops(), ms[name]

@@ -80,13 +80,15 @@ def lock_table(records: Sequence[Record]) -> str:
 
 
 def continuous_text(record: Record) -> str:
-    slopes = record["summary"]["zeta_slopes"]
+    slopes, runs = record["summary"]["zeta_slopes"], record["summary"]["runs"]
     steep = sum(one <= -0.8 for one in slopes)
-    rounds = record["summary"]["runs"][0]["rounds"]
+    above = sum(run["strictly_optimistic_fraction"] == 1 for run in runs)
+    rounds = runs[0]["rounds"]
     return (
         f"**States in [0, 1]** (d=4, H=4, A=3; {rounds:,} rounds, {len(slopes)} seeds): zeta falls"
         f" like k to the power {median(slopes):.2f} (median; {min(slopes):.2f} to"
-        f" {max(slopes):.2f}), with -0.8 or steeper in {steep} of {len(slopes)} seeds."
+        f" {max(slopes):.2f}), with -0.8 or steeper in {steep} of {len(slopes)} seeds. V-bar was at"
+        f" least V* in every round of {above} of {len(runs)} seeds."
     )
 
 
