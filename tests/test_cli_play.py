@@ -160,6 +160,15 @@ def test_wrong_input_is_one_line_and_exit_code_2(
     check_error(["play", *arguments], says, capsys)
 
 
+@pytest.mark.parametrize("command", ["play", "eval"])
+def test_a_device_that_is_not_there_is_an_error(
+    command: str, sea: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    check_error([command, str(sea), "--device", "cuda"], "torch finds no CUDA here", capsys)
+    assert main([command, str(sea), "--device", "cpu", "--episodes", "1"]) == 0
+
+
 @pytest.mark.parametrize("words", [["play"], ["play", "runs/x"]])
 def test_help_explains(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with contextlib.suppress(SystemExit):  # tyro's help exits

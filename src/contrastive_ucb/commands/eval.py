@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse, run_and_rest
@@ -30,6 +31,8 @@ class Evaluate:
     """Part of uniform actions, by default what the agent is evaluated with; 1 is random play."""
     threads: int | None = None
     """Threads of torch; by default 2 for large images (Atari), otherwise 1."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the network is; auto takes CUDA where there is any."""
     json: bool = False
     """Print the summary as one JSON object, the last line of stdout."""
 
@@ -50,8 +53,9 @@ def run(arguments: Sequence[str]) -> None:
 
     from contrastive_ucb.evaluation.rollouts import digest, evaluate
     from contrastive_ucb.experiments.trained import load_trained  # imports torch
+    from contrastive_ucb.training.device import choose_device
 
-    trained = load_trained(Path(path))
+    trained = load_trained(Path(path), choose_device(options.device))
     use_threads(options.threads, trained.frame_shape)
     epsilon = trained.config.eval_epsilon if options.epsilon is None else options.epsilon
     scores = evaluate(trained.agent, trained.env, trained.seed, options.episodes, epsilon)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse, run_and_rest
@@ -48,6 +48,8 @@ class Play:
     """Pixels of the video a pixel of the game; by default the picture gets 320 high or more."""
     threads: int | None = None
     """Threads of torch; by default 2 for large images (Atari), otherwise 1."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the network is; auto takes CUDA where there is any."""
     json: bool = False
     """Print the summary as one JSON object, the last line of stdout."""
 
@@ -73,8 +75,9 @@ def run(arguments: Sequence[str]) -> None:
 
     from contrastive_ucb.evaluation.watch import Viewing
     from contrastive_ucb.experiments.trained import load_trained  # imports torch
+    from contrastive_ucb.training.device import choose_device
 
-    trained = load_trained(Path(path))
+    trained = load_trained(Path(path), choose_device(options.device))
     use_threads(options.threads, trained.frame_shape)
     viewing = Viewing(
         first=options.seed,

@@ -33,7 +33,7 @@ class Trained:
     agent: Rainbow | Simple
 
 
-def load_trained(path: Path) -> Trained:
+def load_trained(path: Path, device: str = "cpu") -> Trained:
     """The newest weights of the run in the folder `path`, or of the only run below it."""
     run_dir, spec = find_run(path)
     newest = latest_checkpoint(run_dir / "checkpoints")
@@ -43,7 +43,7 @@ def load_trained(path: Path) -> Trained:
         name, seed, config = spec["config"]["env"], spec["seed"], _config_of(spec)
         env = make_deep_env(name, seed=seed, training=True)
         state = load_checkpoint(newest)["trainer"]
-        agent = _agent_of(config, env, seed, state["agent"])
+        agent = _agent_of(config, env, seed, device, state["agent"])
         step, shape = state["n_steps"], env.frame_shape
         return Trained(run_dir, spec["agent"], name, seed, step, shape, config, agent)
 
@@ -63,10 +63,14 @@ def find_run(path: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def _agent_of(
-    config: RainbowConfig | SimpleConfig, env: FrameEnv, seed: int, state: Mapping[str, Any]
+    config: RainbowConfig | SimpleConfig,
+    env: FrameEnv,
+    seed: int,
+    device: str,
+    state: Mapping[str, Any],
 ) -> Rainbow | Simple:
     """The agent with its weights, without what only learning needs."""
-    about: Any = (env.frame_shape, env.stack, env.n_actions, env.value_range, seed)
+    about: Any = (env.frame_shape, env.stack, env.n_actions, env.value_range, seed, device)
     if isinstance(config, SimpleConfig):
         agent = Simple(config, *about)
         agent.load_state_dict(state)
