@@ -42,15 +42,15 @@ def measure(options: Neural) -> dict[str, float]:
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.commands.timing import in_turns
     from contrastive_ucb.envs.rich_lock import RichLock
-    from contrastive_ucb.training.threads import one_thread
+    from contrastive_ucb.training.threads import threads
 
     agent = ContrastiveUCB(RichLock(options.horizon, seed=options.seed), seed=options.seed)
-    began, worked = time.perf_counter(), time.process_time()
-    for _ in range(options.rounds):
-        agent.round()
-    seconds = (time.perf_counter() - began) / options.rounds
-    core_seconds = (time.process_time() - worked) / options.rounds
-    with one_thread():
+    with threads(1):
+        began, worked = time.perf_counter(), time.process_time()
+        for _ in range(options.rounds):
+            agent.round()
+        seconds = (time.perf_counter() - began) / options.rounds
+        core_seconds = (time.process_time() - worked) / options.rounds
         works = (partial(_together, agent), partial(_one_by_one, agent))
         together, one_by_one = in_turns(works, options.turns)
     return {

@@ -209,7 +209,7 @@ def _small(options: Deep, sizes: Sizes) -> Figures:
         "minatar_updates_per_second_one_core_spr_ucb_paper": (MINATAR, "spr-ucb", "paper"),
         "deepsea_updates_per_second": (DEEP_SEA, "spr-ucb", "algorithm-1"),
     }
-    with one_thread():
+    with threads(1):
         learners = [_learner(*case, options.seed, sizes) for case in cases.values()]
         works = [partial(_update, one, sizes.small_updates) for one in learners]
         seconds = in_turns(works, sizes.turns)

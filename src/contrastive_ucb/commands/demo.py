@@ -121,9 +121,9 @@ def _dive(trainings: list[Training], out: Path) -> dict[str, Any]:
     """Train the seeds of one agent; what all their summaries say together."""
     from contrastive_ucb.experiments.solve import overall
     from contrastive_ucb.experiments.train import train
-    from contrastive_ucb.training.threads import one_thread
+    from contrastive_ucb.training.threads import threads
 
-    with one_thread():
+    with threads(1):
         done = [train(training, out) for training in trainings]
     score = fmean(summary["evaluation"]["mean"] for summary in done)
     return overall(done) | {"evaluation": {"mean": score}}

@@ -135,12 +135,10 @@ def _without(words: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def use_threads(asked: int | None, frame_shape: tuple[int, ...]) -> None:
-    """Let torch use the threads that were asked for, or those that suit the frames."""
-    import torch
+    """Use the threads that were asked for, or those that suit the frames."""
+    from contrastive_ucb.training.threads import set_threads, suitable_threads  # imports torch
 
-    from contrastive_ucb.training.threads import suitable_threads
-
-    torch.set_num_threads(asked or suitable_threads(frame_shape))
+    set_threads(asked or suitable_threads(frame_shape))
 
 
 def read_settings(words: Sequence[str]) -> dict[str, Any]:

@@ -93,12 +93,12 @@ def run_job(
     from contrastive_ucb.experiments.train import train
     from contrastive_ucb.training.allocator import keep_freed_memory
     from contrastive_ucb.training.device import choose_device
-    from contrastive_ucb.training.threads import one_thread
+    from contrastive_ucb.training.threads import threads
 
     options: dict[str, Any] = {"progress": progress, "say": say}
     if checkpoint_seconds is not None:
         options["checkpoint_seconds"] = checkpoint_seconds
-    with one_thread():
+    with threads(1):
         if isinstance(job.task, Problem):
             return solve(job.task, [job.seed], root, **options)[0]
         keep_freed_memory()

@@ -33,6 +33,7 @@ from contrastive_ucb.training.events import (
 from contrastive_ucb.training.interrupts import interrupts
 from contrastive_ucb.training.learn import progress_event
 from contrastive_ucb.training.loop import Round, Session
+from contrastive_ucb.training.threads import threads
 
 __all__ = ["Problem", "overall", "solve"]
 
@@ -56,6 +57,7 @@ def solve(
     if waiting:
         problem.agent(waiting[:1])  # what cannot be built is an error before any folder is made
     with ExitStack() as opened:
+        opened.enter_context(threads(1))
         standing: dict[int, list[int]] = {}  # round -> seeds whose newest checkpoint is of it
         for seed in waiting:
             opened.enter_context(folders[seed])

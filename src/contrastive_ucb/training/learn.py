@@ -13,6 +13,7 @@ from contrastive_ucb.checks import check_size
 from contrastive_ucb.training.events import Event, ProgressListener
 from contrastive_ucb.training.interrupts import interrupts
 from contrastive_ucb.training.loop import Session
+from contrastive_ucb.training.threads import threads
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,6 +101,7 @@ def learn(session: Session, rounds: int, progress: bool = True) -> Result:
     with ExitStack() as closing:
         if bar is not None:
             closing.callback(bar.close)
+        closing.enter_context(threads(1))
         interrupted = closing.enter_context(interrupts())
         for played in session.rounds(until):
             if played.on_grid:

@@ -1,0 +1,54 @@
+"""Threads are limited where it is said, and as before afterwards."""
+
+import pytest
+import scipy.linalg  # noqa: F401  (brings a BLAS of its own)
+import torch
+from threadpoolctl import threadpool_info
+
+import contrastive_ucb as cu
+from contrastive_ucb.training.threads import one_thread, set_threads, threads
+
+
+def used() -> set[int]:
+    """Threads of torch and of every BLAS."""
+    pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    assert len(pools) >= 2  # numpy's and scipy's
+    return {torch.get_num_threads(), *pools}
+
+
+@pytest.fixture(autouse=True)
+def two() -> None:
+    set_threads(2)
+
+
+def test_torch_and_blas_are_limited_together() -> None:
+    assert used() == {2}
+    with threads(1):
+        assert used() == {1}
+        with threads(2):
+            assert used() == {2}
+        assert used() == {1}
+    assert used() == {2}
+
+
+def test_an_error_sets_them_back() -> None:
+    with pytest.raises(RuntimeError), threads(1):
+        raise RuntimeError
+    assert used() == {2}
+
+
+def test_the_quick_one_leaves_blas_alone() -> None:
+    with one_thread():
+        assert used() == {1, 2}
+        assert torch.get_num_threads() == 1
+    assert used() == {2}
+
+
+def test_learning_takes_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[int]] = []
+    agent = cu.ContrastiveUCB(cu.RiverSwim(horizon=3), seed=0)
+    inner = agent.world.collect
+    monkeypatch.setattr(agent.world, "collect", lambda *given: seen.append(used()) or inner(*given))
+    agent.learn(rounds=2, progress=False)
+    assert seen == [{1}, {1}]
+    assert used() == {2}
