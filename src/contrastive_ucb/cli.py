@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 COMMANDS = {
-    "solve": "run Contrastive UCB (on games ULCB) or a peer on a finite MDP or zero-sum game",
+    "solve": "run Contrastive UCB (on games ULCB) or a peer on an MDP or zero-sum game",
     "train": "train SPR-UCB or a peer in Atari, MinAtar, DeepSea or any Gymnasium game",
     "algos": "the agents that 'train' knows, as a table of their differences",
     "eval": "play episodes with what a run of 'train' has learnt",

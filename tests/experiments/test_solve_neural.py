@@ -111,18 +111,25 @@ def test_a_run_ends_when_the_lock_is_open(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_killed_and_repeated_is_the_same_to_the_byte(tmp_path: Path) -> None:
-    words = ["solve", "continuous", "--algo", "contrastive-ucb", "--horizon", "2", "--rounds", "25"]
-    words += ["--n-actions", "2", "--checkpoint-seconds", "0", "--json", "--fit-steps", "3"]
+def test_killed_and_repeated_is_the_same_to_the_byte(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["solve", "continuous", "--algo", "contrastive-ucb", "--horizon", "2", "--rounds", "30"]
+    words += ["--n-actions", "2", "--json", "--fit-steps", "3"]
     command = [sys.executable, "-m", "contrastive_ucb.cli", *words, "--out", str(tmp_path / "cut")]
+    command += ["--checkpoint-seconds", "0"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 60
-    while time.monotonic() < until and not list((tmp_path / "cut").rglob("step_[1-9]*")):
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    for name in ("cut", "whole"):
-        assert main([*words, "--out", str(tmp_path / name)]) == 0
+    folder, until = "cut/solve/contrastive-ucb/*/seed_0", time.monotonic() + 60
+    while not list(tmp_path.glob(f"{folder}/checkpoints/step_*")) and time.monotonic() < until:
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL  # so it had not ended by itself
+    assert list(tmp_path.glob(f"{folder}/checkpoints/step_*"))
+    assert not list(tmp_path.glob(f"{folder}/DONE"))
+    assert main([*words, "--out", str(tmp_path / "cut")]) == 0
+    assert "1 runs go on from round" in capsys.readouterr().err
+    assert main([*words, "--out", str(tmp_path / "whole")]) == 0
+    assert "go on from" not in capsys.readouterr().err
     one, other = (next((tmp_path / name).rglob("metrics.jsonl")) for name in ("cut", "whole"))
     assert one.read_bytes() == other.read_bytes()
 
@@ -163,13 +170,71 @@ def test_commands_print_one_object(capsys: pytest.CaptureFixture[str], tmp_path:
         assert {"algo", "env", "trajectories", "final_gap", "run_dir"} <= summary.keys()
 
 
+WRITTEN = {
+    "continuous": "--algo contrastive-ucb --rank 4 --horizon 4 --rounds 1000 --seed 0 --json",
+    "rich-lock": "--algo contrastive-ucb --horizon 6 --n-actions 10 --seed 0 --json",
+    "rich-lock-game": "--algo contrastive-ulcb --horizon 4 --seed 0 --json",
+    "gym": "--id CartPole-v1 --horizon 50 --algo contrastive-ucb --rounds 50 --seed 0 --json",
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_commands_are_understood_as_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At full length, up to the agent that would play."""
+    asked: list[Problem] = []
+
+    def instead(problem: Problem, seeds: range, root: Path, **options: Any) -> list[dict[str, Any]]:
+        asked.append(problem)
+        assert list(seeds) == [0]
+        return [{"algo": problem.algo, "env": problem.env}]
+
+    monkeypatch.setattr("contrastive_ucb.experiments.solve.solve", instead)
+    assert main(["solve", name, *WRITTEN[name].split()]) == 0
+    [problem] = asked
+    assert problem.rounds == {"continuous": 1000, "gym": 50}.get(name, 1000)
+    agent = problem.agent([0])
+    assert agent.envs[0].horizon == {"rich-lock": 6, "gym": 50}.get(name, 4)
+    assert agent.config.representation != "tabular"
+
+
+def test_clipped_rewards_of_all_seeds_are_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--id", "MountainCar-v0", "--horizon", "2", "--rounds", "1", "--fit-steps", "1"]
+    common = ["solve", "gym", *words, "--seeds", "2", "--out", str(tmp_path)]
+    assert main(common) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "pays" in line]
+    assert [line.split(":")[0] for line in said] == ["cucb"]
+    assert "--reward-low -1" in said[0]
+    assert main([*common, "--reward-low", "-1", "--reward-high", "0"]) == 0
+    assert "pays" not in capsys.readouterr().err
+
+
+def test_help_promises_no_exactness_where_there_is_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["solve", "--help"]) == 0
+    assert "exactly where it is finite" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["solve", "gym", "--help"])
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "accounted exactly" not in said
+    assert "with networks H times --trajectories" in said
+    assert "Networks learn them one by one" in said
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["rich-lock", "--density", "uniform"], "needs bounds"),
         (["rich-lock", "--algo", "lsvi-ucb"], "needs tables"),
         (["continuous", "--amplitude", "2"], "amplitude must be"),
+        (["continuous", "--amplitude", "nan"], "amplitude must be"),
+        (["continuous", "--rank", "2", "--amplitude", "0.41421356237309515"], "amplitude must be"),
         (["gym", "--id", "Nope-v0"], "Gymnasium cannot make"),
+        (["gym", "--reward-low", "nan"], "reward_low must be at most 0"),
+        (["gym", "--reward-low", "-1", "--reward-high", "-0.5"], "reward_high at least 0"),
+        (["gym", "--horizon", "501"], "give a horizon of at most 500"),
         (["lock", "--trajectories", "5"], "is for networks"),
     ],
 )

@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> None:
         "theory": (Theory, _theory, partial(_text_of, "theory")),
         "games": (Games, _games, partial(_text_of, "games")),
         "deep": (bench_deep.Deep, bench_deep.measure, bench_deep.text_of),
-        "neural": (bench_neural.Neural, bench_neural.measure, partial(_text_of, "neural")),
+        "neural": (bench_neural.Neural, bench_neural.measure, bench_neural.text_of),
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: cucb bench NAME [options]   ('cucb bench NAME --help' lists them)\n")

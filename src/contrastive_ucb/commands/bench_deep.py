@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contrastive_ucb.checks import check_size
+from contrastive_ucb.commands.marks import table
 
 Figures = dict[str, float | None]
 
@@ -81,19 +82,5 @@ def measure(options: Deep) -> Figures:
 
 def text_of(figures: Figures) -> str:
     """A line a figure, with its mark and whether that holds."""
-    width = max(map(len, figures))
-    lines = ["bench deep", f"  {'':{width}}  measured  mark"]
-    for name, value in figures.items():
-        shown = "-" if value is None else f"{value:.4g}"
-        lines.append(f"  {name:{width}} {shown:>9}  {_verdict(name, value)}".rstrip())
-    if figures["ms_update_yardstick_spr"] is None:
-        lines.append(NO_YARDSTICK)
-    return "\n".join(lines)
-
-
-def _verdict(name: str, value: float | None) -> str:
-    if name not in MARKS or value is None:
-        return ""
-    sign, mark = MARKS[name]
-    holds = value >= mark if sign == ">=" else value <= mark
-    return f"{sign} {mark:<5g} {'holds' if holds else 'does not'}"
+    text = table("deep", figures, MARKS)
+    return text if figures["ms_update_yardstick_spr"] is not None else f"{text}\n{NO_YARDSTICK}"

@@ -1,4 +1,4 @@
-"""The figures of `cucb bench neural`: all steps together against one by one, and a whole round."""
+"""The figures of `cucb bench neural`: all steps together against one by one, and whole rounds."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contrastive_ucb.checks import check_size
+from contrastive_ucb.commands.marks import table
 
 if TYPE_CHECKING:
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.data.observations import ObservationData
+
+MARKED_HORIZON = 12  # the marks are for this H
+MARKS = {
+    "one_by_one_over_together": (">=", 2.5),
+    "core_seconds_a_round": ("<=", 1.5),  # "about a second", of the one core that is used
+    "core_seconds_a_later_round": ("<=", 1.5),
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +32,9 @@ class Neural:
     horizon: int = 12
     """H of the lock."""
     rounds: int = 10
-    """Rounds that are played first, so that there is data, and that are timed."""
+    """Rounds that are timed, twice: the first ones, whose data is refitted then, and later ones."""
+    between: int = 10
+    """Rounds that are played before the later ones, since a round takes longer with more data."""
     turns: int = 5
     """Refits of each kind; the medians are compared."""
     out: Path | None = None
@@ -33,12 +43,18 @@ class Neural:
     """Print the figures as one JSON object, the last line of stdout."""
 
     def __post_init__(self) -> None:
-        for name, least in (("seed", 0), ("horizon", 2), ("rounds", 1), ("turns", 1)):
+        for name, least in (
+            ("seed", 0),
+            ("horizon", 2),
+            ("rounds", 1),
+            ("between", 0),
+            ("turns", 1),
+        ):
             check_size(name, getattr(self, name), least)
 
 
 def measure(options: Neural) -> dict[str, float]:
-    """The ratio of refits, and what a round takes, by the clock and of one core."""
+    """The ratio of refits, and what rounds take, by the clock and of one core."""
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.commands.timing import in_turns
     from contrastive_ucb.envs.rich_lock import RichLock
@@ -46,19 +62,35 @@ def measure(options: Neural) -> dict[str, float]:
 
     agent = ContrastiveUCB(RichLock(options.horizon, seed=options.seed), seed=options.seed)
     with threads(1):
-        began, worked = time.perf_counter(), time.process_time()
-        for _ in range(options.rounds):
-            agent.round()
-        seconds = (time.perf_counter() - began) / options.rounds
-        core_seconds = (time.process_time() - worked) / options.rounds
+        first = _seconds_a_round(agent, options.rounds)
         works = (partial(_together, agent), partial(_one_by_one, agent))
         together, one_by_one = in_turns(works, options.turns)
+        for _ in range(options.between):
+            agent.round()
+        later = _seconds_a_round(agent, options.rounds)
     return {
-        "seconds_a_round": seconds,
-        "core_seconds_a_round": core_seconds,
+        "horizon": options.horizon,
+        "seconds_a_round": first[0],
+        "core_seconds_a_round": first[1],
+        "seconds_a_later_round": later[0],
+        "core_seconds_a_later_round": later[1],
         "seconds_of_a_refit": together,
         "one_by_one_over_together": one_by_one / together,
     }
+
+
+def text_of(figures: dict[str, float]) -> str:
+    """A line a figure, with the marks where they apply."""
+    return table("neural", figures, MARKS if figures["horizon"] == MARKED_HORIZON else {})
+
+
+def _seconds_a_round(agent: ContrastiveUCB, rounds: int) -> tuple[float, float]:
+    """The mean of so many rounds, by the clock and of one core."""
+    began, worked = time.perf_counter(), time.process_time()
+    for _ in range(rounds):
+        agent.round()
+    seconds, core_seconds = time.perf_counter() - began, time.process_time() - worked
+    return seconds / rounds, core_seconds / rounds
 
 
 def _together(agent: ContrastiveUCB) -> None:

@@ -1,9 +1,10 @@
-"""`cucb solve ENV`: an algorithm on an MDP or a game, one seed or several at once."""
+"""`cucb solve ENV`: an algorithm on an MDP or a game, for one seed or several."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -26,11 +27,11 @@ class Run:
     algo: str = "contrastive-ucb"
     """contrastive-ucb or a peer, in games contrastive-ulcb or a peer; cucb solve --help has all."""
     rounds: int = 1000
-    """Rounds K; each costs H trajectories."""
+    """Rounds K; each costs H trajectories, with networks H times --trajectories."""
     seed: int = 0
     """The first seed, of the run and of the environment."""
     seeds: int = 1
-    """How many seeds, from --seed on; they are played at once and equal separate runs."""
+    """How many seeds, from --seed on; they equal separate runs. Networks learn them one by one."""
     env_seed: int | None = None
     """One environment for all seeds; by default each seed has its own."""
     out: Path = Path("runs")
@@ -53,7 +54,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Solve(Generic[E]):
-    """Run an algorithm on an MDP; regret, model error and optimism are accounted exactly."""
+    """Run an algorithm on an MDP; if it is finite, regret, model error and optimism are exact."""
 
     env: E
     run: Run
@@ -62,7 +63,7 @@ class Solve(Generic[E]):
 
 @dataclass(frozen=True)
 class SolveGame(Generic[E]):
-    """Run an algorithm on a zero-sum game; duality gap and bounds are accounted exactly."""
+    """Run an algorithm on a zero-sum game; if it is finite, duality gap and bounds are exact."""
 
     env: E
     run: Run
@@ -105,15 +106,30 @@ def _solve(name: str, command: Solve[Any] | SolveGame[Any]) -> None:
         env_seed=options.env_seed,
     )
     seeds = range(options.seed, options.seed + options.seeds)
-    summaries = solve(
-        problem,
-        seeds,
-        options.out,
-        checkpoint_seconds=options.checkpoint_seconds,
-        say=lambda line: print(line, file=sys.stderr),
-    )
+    with warnings.catch_warnings():
+        warnings.showwarning = _say_once()
+        summaries = solve(
+            problem,
+            seeds,
+            options.out,
+            checkpoint_seconds=options.checkpoint_seconds,
+            say=lambda line: print(line, file=sys.stderr),
+        )
     summary = overall(summaries)
     emit(summary, options.json, _text(summary))
+
+
+def _say_once() -> Callable[..., None]:
+    """Shows a warning as one line, without a place in the code, and once for all seeds."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, *where: object, **written: object) -> None:
+        line = f"cucb: {' '.join(str(message).split())}"
+        if line not in said:
+            print(line, file=sys.stderr)
+        said.add(line)
+
+    return show
 
 
 def _env_settings(command: Solve[Any] | SolveGame[Any]) -> dict[str, Any]:
@@ -174,7 +190,9 @@ def _help() -> str:
     lines = [f"  {name:14} {kind.__doc__}" for name, kind in ENVIRONMENTS.items()]
     return (
         "usage: cucb solve ENV [options]\n\nRun an algorithm on an MDP or zero-sum game and"
-        " account for it exactly.\n\nenvironments:\n" + "\n".join(lines) + "\n\nalgorithms (--algo)"
+        " account for it,\nexactly where it is finite.\n\nenvironments:\n"
+        + "\n".join(lines)
+        + "\n\nalgorithms (--algo)"
         f"\n  on MDPs   {', '.join(PRESETS)}\n  on games  {', '.join(GAME_PRESETS)}\n\n"
         "`cucb solve ENV --help` lists the options, for example\n"
         "  cucb solve lock --n-dead 20 --n-actions 5 --negatives exact --rounds 800 --seeds 10\n"

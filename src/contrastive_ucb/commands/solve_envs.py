@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import ClassVar, Literal
+
+from contrastive_ucb.envs.gym_observed import check_reward_bounds
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class LockGame:
 
 @dataclass(frozen=True)
 class Continuous:
-    """A low-rank MDP on [0, 1], learnt by networks; values and model error are exact."""
+    """A low-rank MDP on [0, 1], learnt by networks; values and model error by quadrature."""
 
     default_rank: ClassVar[int] = 4
 
@@ -94,9 +97,13 @@ class Continuous:
     horizon: int = 4
     """H, the steps of an episode."""
     amplitude: float = 0.5
-    """a in 1 + a cos(2 pi j s'), how far the densities are from uniform."""
+    """a in 1 + a cos(2 pi j s'), how far the densities are from uniform; below sqrt(d) - 1."""
     true_rank: int | None = None
     """d of the MDP; by default --rank, or 4. Give both to choose the model's rank wrong."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.amplitude < inf:  # what else it must be depends on the rank
+            raise ValueError(f"amplitude must be above 0 and at most 1, got {self.amplitude}")
 
 
 @dataclass(frozen=True)
@@ -128,11 +135,14 @@ class Gym:
     id: str = "CartPole-v1"
     """Its name in Gymnasium."""
     horizon: int = 50
-    """H, the steps of an episode; one that ends earlier goes on without rewards."""
+    """H, at most its time limit; an episode that ends earlier goes on with rewards of 0."""
     reward_low: float = 0.0
-    """The reward that stands for 0; smaller ones count as this."""
+    """The least reward, at most 0; smaller ones count as this. The agent sees it as 0."""
     reward_high: float = 1.0
-    """The reward that stands for 1; larger ones count as this."""
+    """The largest reward, at least 0; larger ones count as this. The agent sees it as 1."""
+
+    def __post_init__(self) -> None:
+        check_reward_bounds(self.reward_low, self.reward_high)
 
 
 @dataclass(frozen=True)

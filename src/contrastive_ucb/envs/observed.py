@@ -2,7 +2,7 @@
 
 There may be infinitely many observations, so nothing here is a table. Many trajectories walk side
 by side, which is how Algorithms 3 and 4 collect. Where values can be computed all the same, an
-environment has a finite twin on which the exact accounts of the finite tier go on.
+environment has a finite twin on which the accounts of the finite tier go on.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class Walk(Protocol):
 
 @dataclass(frozen=True)
 class Twin:
-    """A finite environment in which every policy is worth what it is worth in this one.
+    """A finite environment in which a policy is worth nearly what it is worth in this one.
+
+    Equal it is where all states are in the twin (one-hot observations). Elsewhere the twin's values
+    are an estimate: on 16 fixed draws for each state of a rich lock, on even nodes of [0, 1].
 
     observations  (H, S, D)  what its states look like at each step
     is_even                  whether they are equal shares of the uniform distribution, so that a

@@ -52,7 +52,11 @@ class StopRule:
 class ReturnTracker(Tracker[Any]):
     """The accounts where nobody knows V*: H, the most that rewards of 1 add up to, stands for it.
 
-    So `gap` is an upper bound of the loss, and it need not go to 0.
+    `return`          mean of 20 episodes, of the rewards that the agent sees, in [0, 1]
+    `gap`             H less that: on average at least the loss, and it need not go to 0
+    `regret`          the sum of the gaps of all rounds
+    `average_regret`  their mean, so no regret but what bounds it; it has the name of the figure
+                      that summaries and reports look for in an MDP
     """
 
     average = "average_regret"
