@@ -1,5 +1,8 @@
 """Data of observations: what a round collects, and what the densities draw."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -89,8 +92,20 @@ def test_a_nan_of_the_environment_is_named() -> None:
         check_transitions(env.name, found, 4)
 
 
-def filled(rounds: int = 3) -> ObservationData:
-    data = ObservationData(H, S)
+@pytest.mark.parametrize("what", ["observation", "reward", "following"])
+def test_a_number_too_large_for_float32_is_named_where_it_came_in(what: str) -> None:
+    found = collected(2)
+    found[1] = replace(found[1], **{what: 1e39 * np.ones_like(getattr(found[1], what))})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ArithmeticError, match=rf"lowrank gave.*'{what}' at step 1 of round 2"):
+            check_transitions("lowrank", found, 2)
+        found[1] = replace(found[1], **{what: 1e38 * np.ones_like(getattr(found[1], what))})
+        check_transitions("lowrank", found, 2)
+
+
+def filled(rounds: int = 3, labelled: bool = False) -> ObservationData:
+    data = ObservationData(H, S, labelled=labelled)
     for number in range(rounds):
         for step, seen in enumerate(collected(4, seed=number)):
             data.add(step, seen)
@@ -112,7 +127,7 @@ def test_data_keeps_every_row_while_it_grows() -> None:
 
 
 def test_false_tuples_get_the_draws_and_true_ones_keep_what_followed() -> None:
-    data = filled(1)
+    data = filled(1, labelled=True)
     label = np.array([True, False, True, False])
     drawn = np.full((4, S), 9.0, dtype=np.float32)
     data.relabel(1, 4, label, drawn)
@@ -121,9 +136,36 @@ def test_false_tuples_get_the_draws_and_true_ones_keep_what_followed() -> None:
     np.testing.assert_array_equal(data.contrast[1, 4], data.following[1, 4])
 
 
-def test_one_step_is_that_step_alone() -> None:
-    data = filled()
+def test_contrasts_are_kept_for_labels_alone() -> None:
+    plain, labelled = filled(), filled(labelled=True)
+    assert plain.contrast.size == plain.label.size == 0
+    assert set(labelled.state_dict()) - set(plain.state_dict()) == {"label", "contrast"}
+    # An older state has both tables in any case.
+    again = ObservationData(H, S)
+    again.load_state_dict(labelled.state_dict())
+    for name, table in plain.state_dict().items():
+        np.testing.assert_array_equal(again.state_dict()[name], table)
+    assert "contrast" not in again.state_dict()
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_forgotten_rows_leave_nothing(labelled: bool) -> None:
+    data, fewer = filled(5, labelled), filled(2, labelled)
+    data.forget(fewer.n)
+    for part in (data, fewer):
+        np.testing.assert_array_equal(part.n, [8, 16, 16])
+    for name, table in fewer.state_dict().items():
+        np.testing.assert_array_equal(data.state_dict()[name], table)
+    assert not data.observation[0, 8:].any()  # the first step has fewer rows than are saved
+    fewer.n[0] = 3
+    assert data.n[0] == 8
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_one_step_is_that_step_alone(labelled: bool) -> None:
+    data = filled(labelled=labelled)
     alone = data.one_step(2)
+    assert set(alone.state_dict()) == set(data.state_dict())
     np.testing.assert_array_equal(alone.n, data.n[2:])
     np.testing.assert_array_equal(alone.following[0], data.following[2])
 

@@ -1,5 +1,7 @@
 """Planning on draws: with all states as draws it is tabular planning, and Q holds anywhere."""
 
+import tracemalloc
+
 import numpy as np
 import torch
 
@@ -46,6 +48,30 @@ def test_planning_on_draws_is_tabular_planning_where_draws_are_all_states() -> N
         )
         np.testing.assert_allclose(q[0, h], expected, rtol=1e-6)
         later = expected.max(-1)
+
+
+def test_planning_never_builds_a_table_of_draws() -> None:
+    """With 20,000 draws a table of pairs and draws has 6 GB a step, and the factors 1 MB."""
+    count, size, n_actions = 20_000, 3, 2
+    shape = NeuralClass(size, n_actions, RANK)
+    weights = initial_weights(shape, 2, stream(0, "test"))
+    plain = torch.zeros(2, 1, size), torch.ones(2, 1, size), torch.zeros(2, RANK)
+    drawn = np.random.default_rng(0).standard_normal((2, count, size))
+    tracemalloc.start()
+    try:
+        model = Fitted(shape, weights, *plain).gauged(drawn)
+        kernel = kernel_on(model, drawn, drawn)
+        _, values = plan(kernel, np.ones((1, 2, count, n_actions)))
+        ahead = ahead_of(kernel, values[0])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert kernel.measures is not None
+    assert kernel.features.shape == (1, 2, count * n_actions, RANK)
+    assert kernel.measures.shape == (1, 2, RANK, count)
+    assert peak < 20e6
+    # A reward of 1 everywhere: whatever comes next is worth 1, and measures have mass 1.
+    np.testing.assert_allclose(ahead, [[1] * RANK, [0] * RANK], atol=1e-4)
 
 
 def uncertainty(**changes: object) -> Uncertainty:

@@ -1,6 +1,8 @@
 """The neural class: losses against plain loops, gradients against autograd, steps one by one."""
 
+from dataclasses import replace
 from math import exp, log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +32,16 @@ from contrastive_ucb.representation.neural_fit import Recipe, check_finite, trai
 from contrastive_ucb.training.streams import stream
 
 H, N, M, D, A, RANK = 3, 5, 4, 6, 2, 3
+RECIPE = Recipe(
+    sampler="shared",
+    steps=60,
+    batch_size=32,
+    n_negatives=32,
+    learning_rate=0.02,
+    final_rate=0.1,
+    weight_decay=0.0,
+    standardise=False,
+)
 
 
 def normal(*shape: int, scale: float = 1.0) -> Tensor:
@@ -158,7 +170,8 @@ def test_the_gauge_gives_every_measure_mass_one() -> None:
 
 def lock_data(horizon: int = 3, count: int = 60) -> tuple[RichLock, ObservationData]:
     lock, random = RichLock(horizon, 3, seed=1), stream(0, "test")
-    data, walk = ObservationData(horizon, lock.size), lock.begin(count, random)
+    data = ObservationData(horizon, lock.size, labelled=True)
+    walk = lock.begin(count, random)
     for step in range(horizon):
         before, action = walk.observations, random.integers(3, size=count)
         reward = walk.move(action, random)
@@ -170,10 +183,10 @@ def lock_data(horizon: int = 3, count: int = 60) -> tuple[RichLock, ObservationD
 
 
 @pytest.mark.parametrize("sampler", ["shared", "paper"])
-def test_training_lowers_the_loss_and_repeats_to_the_bit(sampler: str) -> None:
+def test_training_lowers_the_loss_and_repeats_to_the_bit(sampler: Any) -> None:
     lock, data = lock_data()
     shape = NeuralClass(lock.size, 3, 4)
-    recipe = Recipe(sampler, steps=60, batch_size=32, n_negatives=32)  # type: ignore[arg-type]
+    recipe = replace(RECIPE, sampler=sampler)
     start = initial_weights(shape, 3, stream(0, "weights"))
     negatives = Negatives(lock, "seen")
     fits = [train(start, shape, data, negatives, recipe, stream(0, "batch")) for _ in range(2)]
@@ -210,7 +223,14 @@ def test_decayed_weights_leave_features_alike_where_the_data_is() -> None:
 
     def spread(decay: float) -> float:
         """Mean distance between phi of two actions."""
-        recipe = Recipe(steps=200, learning_rate=0.05, weight_decay=decay)
+        recipe = replace(
+            RECIPE,
+            steps=200,
+            batch_size=128,
+            n_negatives=128,
+            learning_rate=0.05,
+            weight_decay=decay,
+        )
         found = train(start, shape, data, Negatives(lock, "seen"), recipe, stream(0, "batch"))
         phi = log_phi(shape, found.weights, read).exp()
         return float((phi.unsqueeze(2) - phi.unsqueeze(3)).norm(dim=-1).mean())
@@ -220,11 +240,28 @@ def test_decayed_weights_leave_features_alike_where_the_data_is() -> None:
     assert much < some < none
 
 
+def test_the_learning_rate_falls_on_a_straight_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+
+    class Noting(torch.optim.AdamW):
+        def step(self, closure: Any = None) -> Any:
+            rates.append(float(self.param_groups[0]["lr"]))
+            return super().step(closure)
+
+    monkeypatch.setattr(torch.optim, "AdamW", Noting)
+    lock, data = lock_data()
+    shape = NeuralClass(lock.size, 3, 4)
+    start = initial_weights(shape, 3, stream(0, "weights"))
+    recipe = replace(RECIPE, steps=4, learning_rate=0.08, final_rate=0.5)
+    train(start, shape, data, Negatives(lock, "seen"), recipe, stream(0, "batch"))
+    assert rates == pytest.approx([0.08, 0.07, 0.06, 0.05])
+
+
 def test_standardised_inputs_have_mean_0_and_spread_1() -> None:
     lock, data = lock_data()
     shape = NeuralClass(lock.size, 3, 4)
     start = initial_weights(shape, 3, stream(0, "weights"))
-    recipe = Recipe(steps=1, standardise=True)
+    recipe = replace(RECIPE, steps=1, standardise=True)
     fitted = train(start, shape, data, Negatives(lock, "seen"), recipe, stream(0, "batch"))
     seen = torch.from_numpy(data.observation[:, :60])
     read = inputs(shape, seen, fitted.shift, fitted.scale)[..., :-1]

@@ -143,3 +143,18 @@ def test_one_thread_gives_the_threads_back() -> None:
         assert torch.get_num_threads() == 1
         raise KeyError
     assert torch.get_num_threads() == before
+
+
+def test_a_round_that_fails_is_not_accounted_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(number: int) -> None:
+        raise ArithmeticError(f"a NaN in round {number}")
+
+    agent, other = (cu.ContrastiveUCB(cu.RichLock(3, 3), seed=0, trajectories=5) for _ in range(2))
+    agent.learn(rounds=2, progress=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(agent.world, "fit", broken)
+        with pytest.raises(ArithmeticError, match="round 3"):
+            agent.learn(rounds=1, progress=False)
+    gaps = agent.learn(rounds=2, progress=False).gap
+    other.learn(rounds=2, progress=False)
+    assert gaps.tolist() == other.learn(rounds=2, progress=False).gap.tolist()

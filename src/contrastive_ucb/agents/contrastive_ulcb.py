@@ -84,7 +84,7 @@ class ContrastiveULCB(Learner[GameConfig]):
     @property
     def iota(self) -> float:
         """iota_k = c / sqrt(k), which the theorem asks for (l.287), in the next round."""
-        return self.config.iota / sqrt(self.n_rounds + 1)
+        return self._iota(self.n_rounds + 1)
 
     @property
     def policies(self) -> tuple[Array, Array]:
@@ -123,6 +123,16 @@ class ContrastiveULCB(Learner[GameConfig]):
         uniform = self.streams["act"][0].random((2, *row.shape[:-1]))
         return (draw(row, uniform[0]), draw(column, uniform[1])), state
 
+    def judge(
+        self, step: int, observations: Array, kept: str = "last"
+    ) -> tuple[Array, list[Array]]:
+        """As in `Learner`, with iota_k of the round k that is kept: later rounds change nothing."""
+        bounds = self.world.bounds(kept, step, observations)
+        if bounds is None:
+            return super().judge(step, observations, kept)
+        policy = self._choose(step, bounds, int(getattr(self, kept).number[0]))
+        return policy, [np.asarray((policy * q).sum(-1)) for q in bounds]
+
     @property
     def _planned(self) -> Array:
         return self.bounds.joint.reshape(self.world.shape)
@@ -135,9 +145,11 @@ class ContrastiveULCB(Learner[GameConfig]):
         names = ("last", "best", "drawn")
         return [name for name in names if getattr(self, name).number[0] == k]
 
-    def _choose(self, step: int, bounds: list[Array]) -> Array:
-        games = [q.reshape(1, -1, *self.n_actions) for q in bounds]
-        return self._equilibrium(step, *games).joint.reshape(bounds[0].shape)
+    def _choose(self, step: int, bounds: list[Array], k: int | None = None) -> Array:
+        """Line 15 at other states, of the plan of round k; None: the last one."""
+        upper, lower = (q.reshape(1, -1, *self.n_actions) for q in bounds)
+        found = self._equilibrium(step, k or self.n_rounds, upper, lower)
+        return found.joint.reshape(bounds[0].shape)
 
     def _plan(self, kernel: Kernel, k: int) -> None:
         self.cce_gap = np.zeros(len(self.seeds))
@@ -162,16 +174,21 @@ class ContrastiveULCB(Learner[GameConfig]):
         """Line 15 for the states that are planned on, with its accounts.   (B, S, A1, A2)"""
         # A guess is of use where the states are those of the last round.
         guess = self.bounds.joint[:, step] if self.world.n_listed else None
-        found = self._equilibrium(step, upper, lower, guess)
+        found = self._equilibrium(step, self.n_rounds + 1, upper, lower, guess)
         self.cce_gap = np.maximum(self.cce_gap, found.gap.max(-1))
         solved = (found.stage[..., None] == np.arange(len(STAGES))).sum(1)
         self.cce_stages = self.cce_stages + solved
         return found.joint
 
+    def _iota(self, k: int) -> float:
+        return self.config.iota / sqrt(k)
+
     def _equilibrium(
-        self, step: int, upper: Array, lower: Array, guess: Array | None = None
+        self, step: int, k: int, upper: Array, lower: Array, guess: Array | None = None
     ) -> CCE:
-        """Line 15 for all seeds and states of one step; upper, lower and guess (B, S, A1, A2).
+        """Line 15 of round k for all seeds and states of one step.
+
+        upper, lower, guess  (B, S, A1, A2)
 
         A CCE whose measured gap is above iota_k is an error. Only the Nash equilibrium of the
         midpoint is taken as it is, since it promises no CCE.
@@ -179,10 +196,9 @@ class ContrastiveULCB(Learner[GameConfig]):
         for name, q in (("upper", upper), ("lower", lower)):
             if not np.isfinite(q).all():
                 raise ArithmeticError(
-                    f"Q-{name} has a NaN or infinite entry at step {step} of round"
-                    f" {self.n_rounds + 1}"
+                    f"Q-{name} has a NaN or infinite entry at step {step} of round {k}"
                 )
-        kind, iota = self.config.equilibrium, self.iota
+        kind, iota = self.config.equilibrium, self._iota(k)
         if kind == "midpoint":
             nash = solve_nash((upper + lower) / 2)
             joint = independent(nash.row, nash.column)

@@ -54,7 +54,9 @@ class NeuralConfig:
     n_negatives: int = 128
     """Shared negatives a step of Adam and of h."""
     learning_rate: float | None = None
-    """Of Adam at the start of a round; it falls to a tenth. By default .05."""
+    """Of Adam at the start of a round; by default .05."""
+    final_rate: float | None = None
+    """The part of it that is left at the end of a round, on a straight line; by default .1."""
     weight_decay: float | None = None
     """How fast Adam shrinks the weights, in parts of the learning rate a step; by default 0."""
     warm_start: Switch = "auto"
@@ -70,6 +72,8 @@ class NeuralConfig:
         for name in ("negative_scale", "learning_rate"):
             if (value := getattr(self, name)) is not None and not 0 < value < float("inf"):
                 raise ValueError(f"{name} must be positive, got {value}")
+        if self.final_rate is not None and not 0 <= self.final_rate <= 1:
+            raise ValueError(f"final_rate must be in [0, 1], got {self.final_rate}")
         if self.weight_decay is not None and not 0 <= self.weight_decay < float("inf"):
             raise ValueError(f"weight_decay must be 0 or more, got {self.weight_decay}")
         if not 0 <= self.uniform_share <= 1:
@@ -84,6 +88,7 @@ DEFAULTS = {
     "fit_steps": 200,
     "batch_size": 128,
     "learning_rate": 0.05,
+    "final_rate": 0.1,
     "weight_decay": 0.0,
     "n_draws": 512,
     "hidden": 0,

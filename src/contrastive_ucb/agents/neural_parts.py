@@ -62,16 +62,18 @@ def make_class(config: AgentConfig, env: ObservedEnv) -> NeuralClass:
 
 
 def make_recipe(config: AgentConfig) -> Recipe:
-    assert config.fit_steps is not None  # all four filled in by `resolve_neural`
+    assert config.fit_steps is not None  # all five filled in by `resolve_neural`
     assert config.batch_size is not None
     assert config.learning_rate is not None
+    assert config.final_rate is not None
     assert config.weight_decay is not None
     return Recipe(
-        config.sampler,
-        config.fit_steps,
-        config.batch_size,
-        config.n_negatives,
-        config.learning_rate,
+        sampler=config.sampler,
+        steps=config.fit_steps,
+        batch_size=config.batch_size,
+        n_negatives=config.n_negatives,
+        learning_rate=config.learning_rate,
+        final_rate=config.final_rate,
         weight_decay=config.weight_decay,
         standardise=config.standardise == "on",
     )

@@ -6,16 +6,24 @@
 | phi~, psi~         | `train`               |                   | 6      |
 | phi^, psi^, P^     | `fitted`, `kernel_on` | (1, H, M A, d)    | 7, 8   |
 | Sigma^_h^k, beta   | `uncertainty`         | (H, d, d)         | 9, 10  |
+| r_h, where learnt  | `uncertainty`         | (H, d), (H, d, d) | l.168  |
 | pi^k               | `kept["last"]`        | a function of o   | 13, 16 |
 
 The states of step h + 1 are draws of P^-_h and those of the first step are first observations that
 were seen. They are drawn anew in every round; nothing but the data and a few policies stays.
+
+A learnt reward is the regression of all rewards seen on phi^ with the ridge `REWARD_RIDGE`. Its
+width is taken in another matrix, the sum of phi^ phi^' over all data plus lambda_k I with the ridge
+of the bonus, times alpha * reward_alpha: with a unit vector a pair, that of the tables.
+
+A round is whole or not at all: one that fails leaves no rows, no weights and no random draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -25,7 +33,7 @@ import torch
 from contrastive_ucb.agents.config import AgentConfig
 from contrastive_ucb.agents.neural_parts import make_class, make_negatives, make_recipe
 from contrastive_ucb.agents.world import Acting, Limits, Streams
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.bonus.elliptical import cholesky, covariance, log_det
 from contrastive_ucb.bonus.schedule import Coefficients, PracticalSchedule
 from contrastive_ucb.data.collect import steps_per_round
@@ -37,10 +45,23 @@ from contrastive_ucb.planning.lookahead import Lookahead, Uncertainty, ahead_of,
 from contrastive_ucb.representation.fitted import Fitted
 from contrastive_ucb.representation.neural import Weights, initial_weights
 from contrastive_ucb.representation.neural_fit import Recipe, check_finite, train
+from contrastive_ucb.training.streams import restore_stream, stream_state
 from contrastive_ucb.training.threads import one_thread
 
 REWARD_GAIN = 5.0  # psi reads rewards so much larger, near the size of an observation
 REWARD_RIDGE = 0.1  # of the regression of rewards, as in tables: a pair's mean over n + .1 visits
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Where a round began, to go back to if it fails.
+
+    rows  (H,)  of each step
+    """
+
+    rows: IntArray
+    fitted: Fitted | None
+    streams: dict[str, dict[str, Any]]
 
 
 class ObservedWorld:
@@ -56,12 +77,15 @@ class ObservedWorld:
         self.neural_class = make_class(config, env)
         self.negatives, self.recipe = make_negatives(config, env), make_recipe(config)
         self.coefficients = PracticalSchedule(env.horizon, config.alpha or 0.0, config.ridge)
-        self.data = ObservationData(env.horizon, env.size, self.neural_class.extra)
+        self.data = ObservationData(
+            env.horizon, env.size, self.neural_class.extra, self.recipe.sampler == "paper"
+        )
         self.fitted: Fitted | None = None
         self.states: Array  # (H, M, D), those of this round
         self.kernel: Kernel  # P^ between them
         self.uncertainty: Uncertainty
         self.kept: dict[str, Lookahead] = {}
+        self.begun: Begun | None = None  # until the round is settled
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -91,27 +115,35 @@ class ObservedWorld:
         return self.coefficients(round_number)
 
     def collect(self, agent: Acting, round_number: int) -> None:
-        found = collect_observed(self.env, agent.acts, self.trajectories, self._stream("walk"))
-        check_transitions(self.env.name, found, round_number)
-        for step, seen in enumerate(found):
-            self.data.add(step, self._with_reward(seen) if self.neural_class.extra else seen)
-        if self.recipe.sampler == "paper":
-            self._label(max(len(seen.action) for seen in found))
+        self._undo()  # the last round may have failed in planning, which is not seen from here
+        streams = {name: stream_state(self._stream(name)) for name in self.streams}
+        self.begun = Begun(self.data.n.copy(), self.fitted, streams)
+        with self._whole():
+            found = collect_observed(self.env, agent.acts, self.trajectories, self._stream("walk"))
+            if self.neural_class.extra:
+                found = [self._with_reward(seen) for seen in found]
+            check_transitions(self.env.name, found, round_number)
+            for step, seen in enumerate(found):
+                self.data.add(step, seen)
+            if self.data.labelled:
+                self._label([len(seen.action) for seen in found])
 
     def fit(self, round_number: int) -> Kernel:
-        with one_thread():
+        with self._whole(), one_thread():
             start, recipe = self._start(round_number)
             random = self._stream("batch")
             found = train(start, self.neural_class, self.data, self.negatives, recipe, random)
             nodes = self.negatives.nodes(self.data, self.n_draws, self._stream("draws"))
-            self.fitted = found.gauged(nodes)
-            check_finite(self.fitted, round_number)
+            fitted = found.gauged(nodes)
+            check_finite(fitted, round_number)
+            self.fitted = fitted
             self.states = np.concatenate([self._first_states(), nodes[:-1, :, : self.env.size]])
             self.kernel = kernel_on(self.fitted, self.states, nodes)
         return self.kernel
 
     def bonus(self, kernel: Kernel, round_number: int) -> tuple[Array, Array]:
-        self.uncertainty, growth = self._uncertainty(round_number)
+        with self._whole():
+            self.uncertainty, growth = self._uncertainty(round_number)
         return self.uncertainty.beta(kernel.features[0], slice(None)).reshape(self.shape), growth
 
     def rewards(self) -> Array:
@@ -129,6 +161,7 @@ class ObservedWorld:
         low, high = (None, None) if limits is None else limits
         policy = Lookahead(self.fitted, self.uncertainty, ahead, low, high)
         self.kept = {**self.kept, **dict.fromkeys(names, policy)}
+        self.begun = None
 
     def kernel_on_twin(self, twin: Twin) -> Kernel | None:
         """P^ between the states of the twin, where P^- has a density there; else None."""
@@ -145,6 +178,7 @@ class ObservedWorld:
             return self.kept[name].bounds(step, observations, self.env.rewards)
 
     def state_of(self, seed: int) -> dict[str, Any]:
+        self._undo()
         kept = {name: policy.state_dict() for name, policy in self.kept.items()}
         return {"data": self.data.state_dict(), "kept": kept}
 
@@ -155,8 +189,27 @@ class ObservedWorld:
             name: Lookahead.of_state(self.neural_class, policy)
             for name, policy in state["kept"].items()
         }
-        if "last" in self.kept:
-            self.fitted = self.kept["last"].fitted
+        self.fitted = self.kept["last"].fitted if "last" in self.kept else None
+        self.begun = None
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Whatever stops a part of the round takes the whole round back."""
+        try:
+            yield
+        except BaseException:
+            self._undo()
+            raise
+
+    def _undo(self) -> None:
+        """Go back to where a round began that was not settled, if there is one."""
+        if self.begun is None:
+            return
+        self.data.forget(self.begun.rows)
+        self.fitted = self.begun.fitted
+        for name, state in self.begun.streams.items():
+            self.random[name][0] = restore_stream(state)
+        self.begun = None
 
     def _stream(self, name: str) -> np.random.Generator:
         return self.random[name][0]
@@ -181,13 +234,16 @@ class ObservedWorld:
         random = self._stream("weights")
         return initial_weights(self.neural_class, self.env.horizon, random), self.recipe
 
-    def _label(self, newest: int) -> None:
-        """The paper's sampler: one label for each of the newest tuples, and what it goes with."""
-        horizon, data = self.env.horizon, self.data
-        positive = self._stream("label").random((horizon, newest)) < 0.5
-        drawn = self.negatives.draw(data, newest, self._stream("label"))
-        for step, last in enumerate(data.n):
-            data.relabel(step, min(newest, int(last)), positive[step], drawn[step])
+    def _label(self, counts: list[int]) -> None:
+        """The paper's sampler: one label for each new tuple, and what it goes with.
+
+        counts  of the new tuples of each step; the others keep the labels they came with
+        """
+        most, random = max(counts), self._stream("label")
+        positive = random.random((len(counts), most)) < 0.5
+        drawn = self.negatives.draw(self.data, most, random)
+        for step, count in enumerate(counts):
+            self.data.relabel(step, count, positive[step], drawn[step])
 
     def _first_states(self) -> Array:
         """First observations that were seen, drawn at random   (1, M, D)"""
@@ -195,7 +251,7 @@ class ObservedWorld:
         return seen[:, self._stream("draws").integers(seen.shape[1], size=self.n_draws)]
 
     def _uncertainty(self, round_number: int) -> tuple[Uncertainty, Array]:
-        """Line 9 on the bonus data, and the regression of rewards on all data."""
+        """Line 9 on the bonus data; the regression of rewards and its width on all data."""
         assert self.fitted is not None
         config, data, most = self.config, self.data, int(self.data.n.max())
         phi = torch.from_numpy(

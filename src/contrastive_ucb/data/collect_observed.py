@@ -57,11 +57,13 @@ def _actions(
 
 
 def check_transitions(name: str, found: list[Transitions], round_number: int) -> None:
-    """Stop where an environment gave something that is no number."""
+    """Stop where an environment gave something that is no number as it will be stored, float32."""
     for step, seen in enumerate(found):
         for what in ("observation", "reward", "following"):
-            if not np.isfinite(getattr(seen, what)).all():
+            with np.errstate(over="ignore"):  # what is too large becomes infinite, and is found
+                stored = getattr(seen, what).astype(np.float32)
+            if not np.isfinite(stored).all():
                 raise ArithmeticError(
                     f"{name} gave a NaN or infinity as {what!r} at step {step} of round"
-                    f" {round_number}"
+                    f" {round_number}; it must be finite in float32, below 3.4e38"
                 )

@@ -6,6 +6,9 @@
 | D~_h, the bonus data            | those of them with `rolled_in`                                 |
 | y_h                             | `label`, drawn when the tuple comes in (the paper's sampler)   |
 | s_{h+1} or s^-_{h+1}            | `contrast`, likewise                                           |
+
+Labels are of the paper's sampler alone. Shared negatives need neither of the last two, and the
+contrast is as large as what followed, so it is not kept for them.
 """
 
 from __future__ import annotations
@@ -42,11 +45,12 @@ class Transitions:
 class ObservationData:
     """Everything seen so far, step by step, in arrays that grow by doubling.
 
-    n  (H,)  rows of each step; the first step gets half as many as the others (erratum E2)
+    n         (H,)  rows of each step; the first step gets half as many as the others (erratum E2)
+    labelled        whether rows have a label and a contrast; without, both stay empty
     """
 
-    def __init__(self, horizon: int, size: int, extra: int = 0):
-        self.n = np.zeros(horizon, dtype=np.int64)
+    def __init__(self, horizon: int, size: int, extra: int = 0, labelled: bool = False):
+        self.n, self.labelled = np.zeros(horizon, dtype=np.int64), labelled
         self.observation, self.following, self.contrast = (
             np.zeros((horizon, 0, width), dtype=np.float32)
             for width in (size, size + extra, size + extra)
@@ -62,9 +66,17 @@ class ObservationData:
         rows = slice(first, last)
         for name, values in vars(seen).items():
             getattr(self, name)[step, rows] = values
-        self.label[step, rows] = 1
-        self.contrast[step, rows] = seen.following
+        if self.labelled:
+            self.label[step, rows] = 1
+            self.contrast[step, rows] = seen.following
         self.n[step] = last
+
+    def forget(self, rows: IntArray) -> None:
+        """Go back to so many rows of each step (H,); the others are wiped as if never seen."""
+        for step, kept in enumerate(rows):
+            for name in self._tables:
+                getattr(self, name)[step, kept:] = 0
+        self.n = rows.copy()
 
     def relabel(self, step: int, newest: int, positive: BoolArray, drawn: Floats) -> None:
         """Give the newest rows of step h their labels; false ones get a draw of P^-.
@@ -79,7 +91,7 @@ class ObservationData:
 
     def one_step(self, step: int) -> ObservationData:
         """The data of step h alone, as data with a horizon of 1; a view."""
-        alone = ObservationData(1, self.observation.shape[-1])
+        alone = ObservationData(1, self.observation.shape[-1], labelled=self.labelled)
         for name in ("n", *self._tables):
             setattr(alone, name, getattr(self, name)[step : step + 1])
         return alone
@@ -90,11 +102,15 @@ class ObservationData:
         return {"n": self.n, **{name: getattr(self, name)[:, :most] for name in self._tables}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Tables that are not kept here are passed over: older states always have the contrast."""
         self.n = state["n"].copy()
         for name in self._tables:
             setattr(self, name, state[name].copy())
 
-    _tables = ("observation", "following", "contrast", "action", "reward", "label", "rolled_in")
+    @property
+    def _tables(self) -> tuple[str, ...]:
+        every = ("observation", "following", "action", "reward", "rolled_in")
+        return (*every, "label", "contrast") if self.labelled else every
 
     def _make_room(self, rows: int) -> None:
         room = self.action.shape[1]

@@ -7,57 +7,69 @@ too, are what the networks are then trained on.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from contrastive_ucb.agents.config import AgentConfig
 from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.neural_parts import (
+    make_class,
+    make_negatives,
+    make_recipe,
+    resolve_neural,
+)
 from contrastive_ucb.agents.parts import Model
 from contrastive_ucb.data.collect import Tuples
-from contrastive_ucb.data.density import Negatives
-from contrastive_ucb.data.observations import ObservationData, Sampler, Transitions
+from contrastive_ucb.data.observations import ObservationData, Transitions
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.shown import one_hot
+from contrastive_ucb.envs.shown import OneHot, one_hot
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.planning.lookahead import kernel_on
-from contrastive_ucb.representation.neural import NeuralClass, initial_weights
-from contrastive_ucb.representation.neural_fit import Recipe, train
+from contrastive_ucb.representation.neural import initial_weights
+from contrastive_ucb.representation.neural_fit import train
 from contrastive_ucb.training.streams import stream
 from contrastive_ucb.training.threads import one_thread
 
+# Tables are fitted to the end, so the networks are trained for long, and to a small last step.
+THOROUGH = MappingProxyType(
+    {
+        "density": "uniform",
+        "fit_steps": 2000,
+        "batch_size": 512,
+        "learning_rate": 0.05,
+        "final_rate": 0.01,
+    }
+)
 
-def errors_of_both(
-    mdp: TabularMDP, rounds: int, seed: int, sampler: Sampler = "shared", fit_steps: int = 2000
-) -> tuple[float, float]:
+
+def errors_of_both(mdp: TabularMDP, rounds: int, seed: int, **settings: Any) -> tuple[float, float]:
     """zeta of the tables and of the networks after so many rounds of the tabular agent.
 
-    sampler   "shared": all transitions are positives, in the tables against exact negatives;
-              "paper": one label a tuple, the same for both
+    settings  of the networks, see NeuralConfig, on top of `THOROUGH`. With sampler="shared" all
+              transitions are positives, in the tables against exact negatives; with "paper" there
+              is one label a tuple, the same for both.
     """
-    negatives = "exact" if sampler == "shared" else "sampled"
-    agent = ContrastiveUCB(mdp, seed=seed, negatives=negatives)
-    listening = _Listening(agent.model, ObservationData(mdp.horizon, mdp.n_states), mdp.n_actions)
-    agent.model = listening
+    shown = one_hot(mdp)
+    config = resolve_neural(AgentConfig(**{**THOROUGH, **settings}), shown)
+    labelled = config.sampler == "paper"
+    agent = ContrastiveUCB(mdp, seed=seed, negatives="sampled" if labelled else "exact")
+    data = ObservationData(mdp.horizon, mdp.n_states, labelled=labelled)
+    agent.model = _Listening(agent.model, data, mdp.n_actions)
     for played in agent.session.rounds(rounds):
         last = played.figures
-    kernel = _network_kernel(agent, listening.data, sampler, fit_steps, seed)
+    kernel = _network_kernel(config, shown, data, seed)
     return float(last["zeta"][0]), float(agent.session.tracker.errors(kernel)["zeta"][0])
 
 
-def _network_kernel(
-    agent: ContrastiveUCB, data: ObservationData, sampler: Sampler, fit_steps: int, seed: int
-) -> Kernel:
-    mdp = agent.envs[0]
-    assert isinstance(mdp, TabularMDP)
-    assert agent.config.rank is not None
-    shown, horizon = one_hot(mdp), mdp.horizon
-    shape = NeuralClass(mdp.n_states, mdp.n_actions, agent.config.rank)
-    recipe = Recipe(sampler, fit_steps, batch_size=512, learning_rate=0.05, final_rate=0.01)
-    start = initial_weights(shape, horizon, stream(seed, "weights"))
+def _network_kernel(config: AgentConfig, shown: OneHot, data: ObservationData, seed: int) -> Kernel:
+    shape = make_class(config, shown)
+    negatives, recipe = make_negatives(config, shown), make_recipe(config)
+    start = initial_weights(shape, shown.horizon, stream(seed, "weights"))
     with one_thread():
-        negatives, random = Negatives(shown, "uniform"), stream(seed, "batch")
-        fitted = train(start, shape, data, negatives, recipe, random)
-        nodes = np.tile(np.eye(mdp.n_states), (horizon, 1, 1))
+        fitted = train(start, shape, data, negatives, recipe, stream(seed, "batch"))
+        nodes = np.tile(np.eye(shown.size), (shown.horizon, 1, 1))
         return kernel_on(fitted.gauged(nodes), nodes, nodes)
 
 
@@ -78,8 +90,9 @@ class _Listening:
             rows = (unit[state[one]], action[one], tuples.reward[0, one])
             after, first = unit[tuples.next_state[0, one]], np.array([at < tuples.n_rolled_in])
             self.data.add(int(step), Transitions(*rows, after, first))
-            drawn = unit[tuples.contrast[0, one]].astype(np.float32)
-            self.data.relabel(int(step), 1, tuples.label[0, one] == 1, drawn)
+            if self.data.labelled:
+                drawn = unit[tuples.contrast[0, one]].astype(np.float32)
+                self.data.relabel(int(step), 1, tuples.label[0, one] == 1, drawn)
 
     def fit(self) -> Kernel:
         return self.model.fit()

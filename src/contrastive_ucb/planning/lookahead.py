@@ -32,11 +32,13 @@ KnownReward = Callable[[int, Array], Array]  # step h, observations (n, D) -> (n
 class Uncertainty:
     """beta_h and the learnt r_h, both functions of phi^.
 
-    chol         (H, d, d)  Cholesky factor of Sigma_h
+    chol         (H, d, d)  Cholesky factor of Sigma_h, of the bonus data
     scale, cap              gamma_k and 2H
     reward       (H, d)     weights of the ridge regression of rewards on phi^; None: known rewards
-    reward_chol  (H, d, d)  of its covariance, for its own width
-    reward_scale            what that width is multiplied with
+    reward_chol  (H, d, d)  Cholesky factor of lambda_k I + the sum of phi^ phi^' over all data, for
+                            the width of the learnt reward. The regression has a ridge of its
+                            own, so this is not the matrix that its weights are solved with.
+    reward_scale            what that width is multiplied with, alpha * reward_alpha
     """
 
     chol: Array

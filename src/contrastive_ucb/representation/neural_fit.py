@@ -27,10 +27,15 @@ from contrastive_ucb.representation.neural import (
     shared_slopes,
 )
 
+READ: dict[Sampler, tuple[str, ...]] = {  # the tables of the data that training reads
+    "shared": ("observation", "action", "following"),
+    "paper": ("observation", "action", "contrast", "label"),
+}
+
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the networks are trained in a round.
+    """How the networks are trained in a round; the defaults are those of `NeuralConfig`.
 
     final_rate    of the learning rate, which falls to this part of it on a straight line
     weight_decay  part of the learning rate by which a step shrinks the weights. Where the data asks
@@ -38,14 +43,14 @@ class Recipe:
                   pairs: what differs later stands out, and its bonus is large.
     """
 
-    sampler: Sampler = "shared"
-    steps: int = 200
-    batch_size: int = 128
-    n_negatives: int = 128
-    learning_rate: float = 0.02
-    final_rate: float = 0.1
-    weight_decay: float = 0.0
-    standardise: bool = False
+    sampler: Sampler
+    steps: int
+    batch_size: int
+    n_negatives: int
+    learning_rate: float
+    final_rate: float
+    weight_decay: float
+    standardise: bool
 
 
 def train(
@@ -63,20 +68,18 @@ def train(
     optimiser = torch.optim.AdamW(
         list(weights.values()), lr=rate, weight_decay=recipe.weight_decay, fused=True
     )
-    rows = _Rows(data)
+    rows = _Rows(data, READ[recipe.sampler])
     for step in range(recipe.steps):
         rate.fill_(recipe.learning_rate * (1 - (1 - recipe.final_rate) * step / recipe.steps))
         chosen = random.random((len(data.n), recipe.batch_size))
-        observation, action, following, contrast, label = rows.take(chosen)
+        observation, action, seen, *label = rows.take(chosen)
         phi = log_phi_of(shape, weights, inputs(shape, observation, shift, scale), action)
-        if recipe.sampler == "paper":
-            seen = contrast
-        else:
+        if recipe.sampler == "shared":
             drawn = negatives.draw(data, recipe.n_negatives, random)
-            seen = torch.cat([following, torch.from_numpy(drawn)], 1)
+            seen = torch.cat([seen, torch.from_numpy(drawn)], 1)
         psi = log_psi(shape, weights, inputs(shape, seen, shift, scale))
         optimiser.zero_grad()
-        torch.autograd.backward([phi, psi], _slopes(phi.detach(), psi.detach(), label, recipe))
+        torch.autograd.backward([phi, psi], _slopes(phi.detach(), psi.detach(), *label))
         optimiser.step()
     found = {name: tensor.detach() for name, tensor in weights.items()}
     return Fitted(shape, found, shift, scale, torch.zeros(len(data.n), shape.rank))
@@ -93,11 +96,10 @@ def check_finite(fitted: Fitted, round_number: int) -> None:
 
 
 class _Rows:
-    """The data as tensors, for draws of so many rows a step."""
+    """Tables of the data as tensors, for draws of so many rows a step."""
 
-    def __init__(self, data: ObservationData):
+    def __init__(self, data: ObservationData, names: tuple[str, ...]):
         self.n, self.room = data.n, data.action.shape[1]
-        names = ("observation", "action", "following", "contrast", "label")
         self.flat = [torch.from_numpy(getattr(data, name)).flatten(0, 1) for name in names]
 
     def take(self, uniform: Array) -> list[Tensor]:
@@ -108,9 +110,9 @@ class _Rows:
         return [flat.index_select(0, index).view(*at.shape, *flat.shape[1:]) for flat in self.flat]
 
 
-def _slopes(phi: Tensor, psi: Tensor, label: Tensor, recipe: Recipe) -> list[Tensor]:
-    """The gradient of the loss in log phi and log psi."""
-    if recipe.sampler == "paper":
+def _slopes(phi: Tensor, psi: Tensor, label: Tensor | None = None) -> list[Tensor]:
+    """The gradient of the loss in log phi and log psi; without labels, negatives are behind psi."""
+    if label is not None:
         return list(paper_slopes(phi, psi, label))
     n = phi.shape[1]
     of_phi, positive, negative = shared_slopes(phi, psi[:, :n], psi[:, n:])

@@ -56,8 +56,9 @@ class Session:
                 "accounted for; play all of them with learn() or none"
             )
         while agent.n_rounds < until and not self.is_over:
-            tracker.follow(self.tracked.roll_in)
+            rolled_in = self.tracked.roll_in
             agent.round()
+            tracker.follow(rolled_in)  # not before: a round that fails is not accounted for
             noted = on_grid(agent.n_rounds, until)
             # Where the model error is much work, ten times a decade must do.
             error = noted and on_grid(agent.n_rounds, until, per_decade=10)
