@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from finite_results import versions
 
+from contrastive_ucb.experiments.catalog import CONTROLLED, CONTROLS, FRESH_SEED, RICH_LOCKS
 from contrastive_ucb.stats.slopes import slope
 
 ROOT = Path(__file__).parents[1]
@@ -22,26 +23,22 @@ OUT = ROOT / "results" / "neural"
 RUNS = ROOT / "runs" / "neural"
 ROUNDS = 3000  # of the continuous MDP
 
-LOCK = "solve rich-lock --n-actions 10"
-BUDGETS = {6: 60, 12: 80, 24: 300, 50: 300}  # rounds; the controls' are 3 times what was needed
-SEEDS = {6: 10, 12: 10, 24: 5, 50: 1}
-CONTROLS = ("no-bonus", "uniform")
-CONTROL_SEEDS = 5
+LOCKS = {**RICH_LOCKS, 50: (400, 1)}  # H: rounds at most, seeds
 
 EXPERIMENTS = {
     "bench": "bench neural",
     **{
         f"rich-lock-{horizon}-{algo}": (
-            f"{LOCK} --algo {algo} --horizon {horizon} --rounds {rounds}"
-            f" --seeds {CONTROL_SEEDS if algo in CONTROLS else SEEDS[horizon]}"
+            f"solve rich-lock --n-actions 10 --algo {algo} --horizon {horizon} --rounds {rounds}"
+            f" --seed {FRESH_SEED} --seeds {CONTROLLED[horizon] if algo in CONTROLS else n_seeds}"
         )
-        for horizon, rounds in BUDGETS.items()
-        for algo in ("contrastive-ucb", *(CONTROLS if horizon < 24 else ()))
+        for horizon, (rounds, n_seeds) in LOCKS.items()
+        for algo in ("contrastive-ucb", *(CONTROLS if horizon in CONTROLLED else ()))
     },
-    # A deep learner without a bonus, at three times the 3,330 trajectories of 6 steps.
+    # A deep learner without a bonus, at three times the trajectories, of 6 steps each.
     "rich-lock-6-rainbow": (
         "train contrastive_ucb/RichLock-v0 --algo rainbow --set updates_per_step=0.25"
-        " --steps 60000 --seeds 3"
+        " --steps 66000 --seeds 3"
     ),
     **{
         f"rich-lock-game-{algo}": (
@@ -65,8 +62,10 @@ def main(names: list[str]) -> None:
         words = [str(Path(sys.executable).with_name("cucb")), *command.split(), "--json"]
         if not command.startswith("bench"):
             words += ["--out", str(RUNS)]
-        said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-        summary = json.loads(said.splitlines()[-1])
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            sys.exit(f"{name}: cucb {command} failed")
+        summary = json.loads(done.stdout.splitlines()[-1])
         if name == "continuous":
             summary |= slopes(summary)
         content = {"command": f"cucb {command}", "summary": local(summary), "versions": versions()}

@@ -47,7 +47,8 @@ def of_solve(words: list[str]) -> set[tuple[str, int]]:
     settings = command._env_settings(asked)
     agent = {key: getattr(asked.agent, key) for key in asked.agent.__dataclass_fields__}
     problem = Problem(name, settings, algo, agent, asked.run.rounds)
-    return {(problem.spec(seed).identity(), seed) for seed in range(asked.run.seeds)}
+    first, count = asked.run.seed, asked.run.seeds
+    return {(problem.spec(seed).identity(), seed) for seed in range(first, first + count)}
 
 
 @pytest.mark.parametrize(("name", "folder"), [("theory", "mdp"), ("games", "games")])

@@ -49,7 +49,8 @@ def test_the_power_of_the_horizon_needs_three() -> None:
     }
     assert "to the power" not in neural_text(records)
     records["rich-lock-24-contrastive-ucb"] = lock(24, "contrastive-ucb", (2, 5760))
-    assert "to the power 2.0" in neural_text(records)
+    assert "to the power 2.0:" in neural_text(records)
+    assert "an error of 0.00, an exponential in H one of 0.2" in neural_text(records)
 
 
 def test_the_figure_has_a_mark_for_every_budget_that_was_spent() -> None:

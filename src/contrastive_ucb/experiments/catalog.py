@@ -71,31 +71,30 @@ GAMES = [
         "settings": {"horizon": 5},
     },
 ]
-RICH_LOCKS = {6: 60, 12: 80}  # H: rounds, three times what Contrastive UCB needs and more
-NEURAL = [
-    *(
-        {
-            "env": "rich-lock",
-            "rounds": rounds,
-            "seeds": seeds,
-            "algo": algo,
-            "settings": {"horizon": horizon, "n_actions": 10},
-        }
-        for horizon, rounds in RICH_LOCKS.items()
-        for seeds, algo in ((10, "contrastive-ucb"), (5, ["no-bonus", "uniform"]))
-    ),
-    {
+FRESH_SEED = 100  # the first one on the rich lock: lower ones have been used to choose its settings
+RICH_LOCKS = {6: (40, 10), 12: (70, 10), 24: (200, 5)}  # H: rounds at most, seeds
+CONTROLLED = {6: 5, 12: 3}  # H: seeds of the controls, which take all of the rounds
+CONTROLS = ["no-bonus", "uniform"]
+
+
+def _rich_lock(horizon: int, algo: str | list[str], n_seeds: int) -> Table:
+    return {
         "env": "rich-lock",
-        "rounds": 300,
-        "seeds": 5,
-        "algo": "contrastive-ucb",
-        "settings": {"horizon": 24, "n_actions": 10},
-    },
+        "rounds": RICH_LOCKS[horizon][0],
+        "seeds": list(range(FRESH_SEED, FRESH_SEED + n_seeds)),
+        "algo": algo,
+        "settings": {"horizon": horizon, "n_actions": 10},
+    }
+
+
+NEURAL = [
+    *(_rich_lock(h, "contrastive-ucb", n_seeds) for h, (_, n_seeds) in RICH_LOCKS.items()),
+    *(_rich_lock(h, CONTROLS, n_seeds) for h, n_seeds in CONTROLLED.items()),
     {
         "env": "rich-lock-game",
         "rounds": 60,
         "seeds": 5,
-        "algo": ["contrastive-ulcb", "no-bonus", "uniform"],
+        "algo": ["contrastive-ulcb", *CONTROLS],
         "settings": {"horizon": 4},
     },
     {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from contrastive_ucb.arrays import Array
 from contrastive_ucb.report.style import (
     FIRST_AGENTS,
     colour,
@@ -17,24 +18,33 @@ from contrastive_ucb.report.style import (
     new_figure,
     plain_ticks,
 )
-from contrastive_ucb.stats.slopes import slope
 
 Runs = Sequence[Mapping[str, Any]]
 Locks = Mapping[tuple[str, int], Runs]  # by algorithm and horizon
 MARKS = "xv+1"  # of algorithms that spent all of their budget
 
 
-def power_of_horizon(locks: Locks) -> float | None:
-    """The slope of log trajectories (means over seeds that opened the lock) on log H.
+class Growth(NamedTuple):
+    """How trajectories grow with H: lines through the logarithms of their means."""
 
-    None where there are not three horizons.
-    """
-    means = {h: np.mean(found) for (algo, h), runs in locks.items()
-             if algo in FIRST_AGENTS and (found := _spent(runs, solved=True))}  # fmt: skip
+    power: float  # of a power law
+    power_error: float  # root mean square of what it leaves
+    exponential_error: float  # the same of an exponential in H
+
+
+def growth_of(locks: Locks) -> Growth | None:
+    """Of the means over the seeds that opened the lock; None where there are not three horizons."""
+    means = {
+        h: float(np.mean(found))
+        for (algo, h), runs in locks.items()
+        if algo in FIRST_AGENTS and (found := _spent(runs, solved=True))
+    }
     if len(means) < 3:
         return None
-    horizons = np.array(sorted(means), dtype=np.float64)
-    return float(slope(horizons, np.array([means[int(h)] for h in horizons])))
+    horizons, logs = np.array(list(means)), np.log(list(means.values()))
+    (power, _), by_power = _line(np.log(horizons), logs)
+    _, by_exponential = _line(horizons, logs)
+    return Growth(power, by_power, by_exponential)
 
 
 def trajectories_figure(locks: Locks) -> Figure:
@@ -52,9 +62,15 @@ def trajectories_figure(locks: Locks) -> Figure:
         plain_ticks(axes)
         axes.set_xticks(horizons, [str(h) for h in horizons])
         axes.set_xticks([], minor=True)
-        axes.legend(frameon=False, fontsize=9)
+        axes.legend(frameon=False, fontsize=9, loc="lower right")
         freeze_layout(figure)
     return figure
+
+
+def _line(x: Array, y: Array) -> tuple[Array, float]:
+    """Slope and height of the line of least squares, and the root mean square of what it leaves."""
+    line = np.polyfit(x, y, 1)
+    return line, float(np.sqrt(np.mean((np.polyval(line, x) - y) ** 2)))
 
 
 def _draw(axes: Axes, algo: str, own: Mapping[int, Runs], mark: str) -> None:

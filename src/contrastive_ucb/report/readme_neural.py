@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Any
 
 from contrastive_ucb.report.markers import between
-from contrastive_ucb.report.neural_figure import Locks, power_of_horizon, trajectories_figure
+from contrastive_ucb.report.neural_figure import Locks, growth_of, trajectories_figure
 from contrastive_ucb.report.records import records_of
 from contrastive_ucb.report.style import to_svg
 from contrastive_ucb.report.tables import NOTHING, Table
@@ -43,10 +43,12 @@ def neural_text(records: Mapping[str, Record]) -> str:
             " all of the budget)",
             lock_table(sorted(locks, key=_place)),
         ]
-    if (power := power_of_horizon(_locks(records))) is not None:
+    if (growth := growth_of(_locks(records))) is not None:
         parts.append(
             "Over these H, the trajectories of contrastive-ucb grow like H to the power"
-            f" {power:.1f} (least squares on logarithms of the means)."
+            f" {growth.power:.1f}: on the logarithms of the means over seeds that opened the lock,"
+            f" this line leaves an error of {growth.power_error:.2f}, an exponential in H one of"
+            f" {growth.exponential_error:.2f}."
         )
     if CONTROL in records:
         parts.append(control_text(records[CONTROL]))
