@@ -56,9 +56,12 @@ def test_the_power_of_the_horizon_needs_three() -> None:
 def test_the_figure_has_a_mark_for_every_budget_that_was_spent() -> None:
     runs = lock(6, "contrastive-ucb", (2, 900), (3, 1500))["summary"]["runs"]
     shut = lock(6, "uniform", (None, 1800))["summary"]["runs"]
-    (axes,) = trajectories_figure({("contrastive-ucb", 6): runs, ("uniform", 6): shut}).axes
+    locks = {("uniform", 6): shut, ("no-bonus", 6): shut, ("contrastive-ucb", 6): runs}
+    (axes,) = trajectories_figure(locks).axes
     drawn = {(str(line.get_label()), *map(float, line.get_ydata())) for line in axes.lines}
     assert ("contrastive-ucb", 1200.0) in drawn
+    order = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert order == ["contrastive-ucb", "no-bonus: not opened", "uniform: not opened"]
     assert ("uniform: not opened", 1800.0) in drawn
 
 

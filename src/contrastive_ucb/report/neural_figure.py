@@ -52,7 +52,7 @@ def trajectories_figure(locks: Locks) -> Figure:
     with house_style():
         figure = new_figure(3.3)
         axes = figure.add_subplot()
-        algos = sorted({algo for algo, _ in locks}, key=lambda one: one not in FIRST_AGENTS)
+        algos = sorted({algo for algo, _ in locks}, key=lambda one: (one not in FIRST_AGENTS, one))
         for number, algo in enumerate(algos):
             own = {h: runs for (name, h), runs in locks.items() if name == algo}
             _draw(axes, algo, own, MARKS[number % len(MARKS)])
