@@ -63,7 +63,7 @@ class ContrastiveUCB(Learner[AgentConfig]):
             raise ArithmeticError(f"V-bar has a NaN or infinite entry in round {k}")
         self.policies = greedy(q)  # line 13
 
-    def _choose(self, step: int, bounds: list[Array]) -> Array:
+    def _choose(self, step: int, bounds: list[Array], kept: str) -> Array:
         return greedy(bounds[0])  # line 13 at other states
 
     @property

@@ -123,16 +123,6 @@ class ContrastiveULCB(Learner[GameConfig]):
         uniform = self.streams["act"][0].random((2, *row.shape[:-1]))
         return (draw(row, uniform[0]), draw(column, uniform[1])), state
 
-    def judge(
-        self, step: int, observations: Array, kept: str = "last"
-    ) -> tuple[Array, list[Array]]:
-        """As in `Learner`, with iota_k of the round k that is kept: later rounds change nothing."""
-        bounds = self.world.bounds(kept, step, observations)
-        if bounds is None:
-            return super().judge(step, observations, kept)
-        policy = self._choose(step, bounds, int(getattr(self, kept).number[0]))
-        return policy, [np.asarray((policy * q).sum(-1)) for q in bounds]
-
     @property
     def _planned(self) -> Array:
         return self.bounds.joint.reshape(self.world.shape)
@@ -145,10 +135,10 @@ class ContrastiveULCB(Learner[GameConfig]):
         names = ("last", "best", "drawn")
         return [name for name in names if getattr(self, name).number[0] == k]
 
-    def _choose(self, step: int, bounds: list[Array], k: int | None = None) -> Array:
-        """Line 15 at other states, of the plan of round k; None: the last one."""
+    def _choose(self, step: int, bounds: list[Array], kept: str) -> Array:
+        """Line 15 at other states, with iota_k of the kept round k: later rounds change nothing."""
         upper, lower = (q.reshape(1, -1, *self.n_actions) for q in bounds)
-        found = self._equilibrium(step, k or self.n_rounds, upper, lower)
+        found = self._equilibrium(step, int(getattr(self, kept).number[0]), upper, lower)
         return found.joint.reshape(bounds[0].shape)
 
     def _plan(self, kernel: Kernel, k: int) -> None:

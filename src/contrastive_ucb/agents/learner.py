@@ -107,8 +107,11 @@ class Learner(HasTables, ABC, Generic[C]):
         """V-upper of the last plan, and in a game V-lower, each (B, H, S)"""
 
     @abstractmethod
-    def _choose(self, step: int, bounds: list[Array]) -> Array:
-        """The (joint) policy where Q-upper, and in a game Q-lower, are these.   (n, A) -> (n, A)"""
+    def _choose(self, step: int, bounds: list[Array], kept: str) -> Array:
+        """The (joint) policy where Q-upper, and in a game Q-lower, of the kept plan are these.
+
+        bounds  each (n, A); returns (n, A)
+        """
 
     def _kept(self, k: int) -> list[str]:
         """The names under which the policy of round k stays."""
@@ -142,7 +145,7 @@ class Learner(HasTables, ABC, Generic[C]):
             n_joint = self.world.shape[-1]
             policy = np.full((len(observations), n_joint), 1 / n_joint)
             return policy, [np.zeros(len(policy)) for _ in self._planned_values]
-        policy = self._choose(step, bounds)
+        policy = self._choose(step, bounds, kept)
         return policy, [np.asarray((policy * q).sum(-1)) for q in bounds]
 
     @property

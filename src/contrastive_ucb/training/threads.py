@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 
 import torch
@@ -20,11 +20,9 @@ def threads(count: int) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> AbstractContextManager[None]:
     """The same for torch alone and one thread: it takes no time, so a round can have its own."""
-    with _torch_threads(1):
-        yield
+    return _torch_threads(1)
 
 
 def set_threads(count: int) -> None:
