@@ -131,6 +131,17 @@ def test_tensorboard_forgets_the_killed_attempt(tmp_path):
     assert read_board(tmp_path, "x") == [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0), (4, 1.0), (6, 2.0)]
 
 
+def test_event_files_sort_in_the_order_they_were_started(tmp_path):
+    """Within a second, the tenth file of a process would come before its ninth."""
+    names = []
+    for _ in range(3):
+        TensorBoardListener(tmp_path).close()
+        names.append(max((path for path in tmp_path.iterdir()), key=lambda path: path.name).name)
+    seconds = [name.split(".")[3] for name in names]
+    assert len(set(names)) == 3
+    assert seconds == sorted(set(seconds))
+
+
 def progress(total, some, terminal, start=0):
     text = io.StringIO()
     console = Console(file=text, force_terminal=terminal, width=120)

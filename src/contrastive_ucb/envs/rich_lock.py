@@ -34,7 +34,7 @@ class RichLockEnv(ShownEnv):
         super().__init__(base, -unbounded, unbounded)
         self.stops_when_solved = True
         # gamma = 1: the return is at most 1, not H. With H = 24, 2 came to the last step earlier,
-        # and then it did not settle.
+        # but with one of two seeds it had not settled a hundred rounds later.
         self.suggested_alpha = 1 / base.horizon
         self.name = f"rich-{base.name}"
 
@@ -53,8 +53,8 @@ class RichLock(RichLockEnv, ObservedMDP):
     """One player; solved when five evaluations in a row of 20 episodes all return 1."""
 
     solved_return = 1.0
-    # Tried with H = 24 and seeds 0 to 4: without decay a step of the lock took four rounds and then
-    # more; with .5, two to three; 1.5 and 2 forgot what they knew.
+    # Of 0, .5, 1.5 and 2 with H = 24 and seed 0, .5 went through the lock fastest: in two to three
+    # rounds a step, where 0 took four and more. With 1.5 and 2 many rounds failed at step 1.
     suggested = MappingProxyType({"weight_decay": 0.5})
 
     def __init__(self, horizon: int = 6, n_actions: int = 10, seed: int = 0):

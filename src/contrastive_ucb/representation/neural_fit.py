@@ -38,9 +38,8 @@ class Recipe:
     """How the networks are trained in a round; the defaults are those of `NeuralConfig`.
 
     final_rate    of the learning rate, which falls to this part of it on a straight line
-    weight_decay  part of the learning rate by which a step shrinks the weights. Where the data asks
-                  for no difference, random starting weights then fade, and phi is the same for all
-                  pairs: what differs later stands out, and its bonus is large.
+    weight_decay  part of the learning rate by which a step shrinks the weights, so that the random
+                  ones they start from fade where the data does not hold them
     """
 
     sampler: Sampler

@@ -113,6 +113,7 @@ class TensorBoardListener:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         folder.mkdir(parents=True, exist_ok=True)
+        _wait_for_a_new_second(folder)
         self._record, self._summary = Record, Summary
         # A longer queue than the default of 10 keeps the loop from waiting for the disk.
         self._writer: Any = EventFileWriter(str(folder), max_queue_size=1000, flush_secs=10)
@@ -135,6 +136,16 @@ class TensorBoardListener:
     def _write(self, record: Any) -> None:
         record.wall_time = time.time()
         self._writer.add_event(record)
+
+
+def _wait_for_a_new_second(folder: Path) -> None:
+    """Sleeps, a second at most, until the name of a new event file sorts after those in `folder`.
+
+    TensorBoard reads files by name: the second of their start, then host, process and a counter
+    without leading zeros. Two attempts within one second could be read in the wrong order.
+    """
+    while any(folder.glob(f"events.out.tfevents.{int(time.time()):010d}.*")):
+        time.sleep(0.02)
 
 
 class ProgressListener:
