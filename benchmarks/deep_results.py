@@ -75,7 +75,10 @@ LONG = {  # one seed each
     )
     for game in ("Breakout", "Freeway")
 }
-EXPERIMENTS = {**SEAS, **MINATAR, **COMPARISON, **LONG}  # name: command, number of seeds
+ATARI = {  # one seed, a tenth of the length of Atari 100K
+    "roadrunner": (f"train RoadRunner {SPR_UCB} --steps 10000", 1),
+}
+EXPERIMENTS = {**SEAS, **MINATAR, **COMPARISON, **LONG, **ATARI}  # name: command, number of seeds
 RETURN, POINTS = (
     "charts/episodic_return",
     20,

@@ -1,0 +1,91 @@
+"""Learning curves of the deep tier's kept results: the deep sea, MinAtar, Atari.
+
+    python -m contrastive_ucb.report.deep_figure    writes the figures of docs/deep.md
+
+A kept curve is the mean return of the training episodes that ended in each stretch of a run, with
+exploration on; the tables have the scores at the end, without it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.report.palette import palette
+from contrastive_ucb.report.panels import Curves, panels
+from contrastive_ucb.report.readme_deep import agent_name
+from contrastive_ucb.report.records import records_of
+from contrastive_ucb.report.style import to_svg
+from contrastive_ucb.training.files import write_atomically
+
+Record = Mapping[str, Any]
+
+BONUS_AGENTS = ("spr", "spr-ucb")
+FIGURES = {  # by the beginning of the names of tasks
+    "DeepSea-": Path("deep", "deepsea.svg"),
+    "MinAtar/": Path("minatar", "curves.svg"),
+    "": Path("deep", "atari.svg"),  # all others
+}
+
+
+def main(root: Path = Path()) -> None:
+    folder = root / "results"
+    records = [*records_of(folder / "deep").values(), *records_of(folder / "minatar").values()]
+    for path, curves in kept_curves(records).items():
+        write_atomically(folder / path, to_svg(curves_figure(curves)))
+
+
+def kept_curves(records: Iterable[Record]) -> dict[Path, Curves]:
+    """The curves of SPR and of SPR-UCB with each bonus, for each figure; smaller tasks first.
+
+    Runs of other lengths than the rest of their task are another task.
+    """
+    found: dict[Path, dict[str, dict[str, tuple[IntArray, Array]]]] = {}
+    with_runs = [record["runs"] for record in records if "runs" in record]
+    for runs in sorted(with_runs, key=lambda runs: _place(runs[0])):
+        first = runs[0]
+        if "curve" in first and first["algo"] in BONUS_AGENTS:
+            start = next(start for start in FIGURES if first["env"].startswith(start))
+            name = first["env"].removeprefix("MinAtar/").removesuffix("-v1")
+            lines = found.setdefault(FIGURES[start], {}).setdefault(
+                f"{name}, {first['steps']:,} steps", {}
+            )
+            lines[agent_name(first)] = _filled([run["curve"] for run in runs], first["steps"])
+    return dict(found)
+
+
+def curves_figure(curves: Curves) -> Figure:
+    """A panel a task, a line an agent."""
+    agents = sorted({agent for lines in curves.values() for agent in lines})
+    return panels(curves, palette(agents), xlabel="steps", ylabel="return of training episodes")
+
+
+def _filled(curves: Sequence[Sequence[float | None]], steps: int) -> tuple[IntArray, Array]:
+    """Where each stretch ends (n,), and the values (n_seeds, n).
+
+    A stretch in which no episode ended has the value of the one before; the curve begins where all
+    seeds have one.
+    """
+    values = np.array(curves, dtype=np.float64)  # None becomes NaN
+    for at in range(1, values.shape[1]):
+        gap = np.isnan(values[:, at])
+        values[gap, at] = values[gap, at - 1]
+    ends = np.linspace(0, steps, values.shape[1] + 1)[1:].round().astype(np.int64)
+    whole = ~np.isnan(values).any(0)
+    return ends[whole], values[:, whole]
+
+
+def _place(run: Mapping[str, Any]) -> tuple[str, int, int, str]:
+    """Kind of the task, size of a sea, steps, agent: the order of panels and lines."""
+    kind, _, size = run["env"].partition("-")
+    return kind, int(size) if size.isdigit() else 0, run["steps"], agent_name(run)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path())
