@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from finite_results import ROOT, versions
 
+from contrastive_ucb.commands.bench_deep import MARKS
 from contrastive_ucb.evaluation.rollouts import digest, evaluate
 
 SPR_UCB = "--algo spr-ucb"
@@ -103,7 +104,8 @@ def main() -> None:
             rows = [_kept(run) for run in runs_of(summary)]
             keep(name, {"command": f"cucb {command} --seed 0 --seeds {seeds} --json", "runs": rows})
     if not chosen or "bench-deep" in chosen:
-        keep("bench-deep", {"command": "cucb bench deep --json", "summary": measure("bench deep")})
+        record = {"summary": measure("bench deep"), "marks": MARKS}
+        keep("bench-deep", {"command": "cucb bench deep --json", **record})
 
 
 def _kept(run: dict[str, Any]) -> dict[str, Any]:

@@ -190,6 +190,16 @@ def test_switches_alone_by_hand() -> None:
     found = of_steps(first, replay, everything(replay))
     assert found == pytest.approx([1 / zero, 2 / one, 3 / one, 4 / zero, 5 / one, 6 / zero])
 
+    later = table(replace(paper, steps="later"))
+    replay = remember(later)
+    found = of_steps(later, replay, everything(replay))
+    every = table(paper)
+    replay = remember(every)
+    whole = of_steps(every, replay, everything(replay))
+    of_first = [1 / zero, 2 / one, 3 / one, 4 / zero, 5 / one, 6 / zero]
+    assert found == pytest.approx([a - b for a, b in zip(whole, of_first, strict=True)], abs=1e-6)
+    assert max(found) > 0
+
     published = table(replace(paper, cut="published"))
     assert published.window == 2
     replay = remember(published)
@@ -225,6 +235,7 @@ SWITCHES: list[dict[str, Any]] = [
     {"action": "previous", "feature": "hidden"},
     {"action": "previous", "pairs": "window", "feature": "hidden"},
     {"steps": "first"},
+    {"steps": "later"},
     {"cut": "published"},
     {"optimistic": True},
     {"optimistic": True, "feature": "hidden", "numerics": "published"},
@@ -241,6 +252,18 @@ def test_every_switch_runs_in_the_learner(switch: dict[str, Any], shape: tuple[i
     replay, rng = started(agent)
     train(agent, replay, 4, rng)
     assert agent.update(replay, draw(agent, replay, rng))["bonus/mean"] > 0
+
+
+def test_features_too_large_to_be_kept_stop_the_run() -> None:
+    """They would become infinite in the replay, and be noticed much later."""
+    agent = learner(bonus=BONUSES["algorithm-1"].bonus)
+    assert agent.bonus is not None
+    kept = agent.bonus._stored(torch.tensor([[60_000.0]]))
+    assert kept.dtype == np.float16
+    assert np.isfinite(kept).all()
+    for bad in (1e6, float("inf"), float("nan")):
+        with pytest.raises(ArithmeticError, match="a feature of the bonus is"):
+            agent.bonus._stored(torch.tensor([[1.0, bad]]))
 
 
 def test_the_reference_asks_for_features_with_the_noise_of_the_update_before() -> None:

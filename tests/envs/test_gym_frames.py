@@ -153,6 +153,10 @@ def test_time_limits_truncate() -> None:
     assert env.value_range == (-100, 0)
 
 
+def test_the_name_of_a_module_before_an_id_changes_nothing() -> None:
+    assert GymFrames("gymnasium:CartPole-v1", seed=0).value_range == (0, 100)
+
+
 def test_environments_without_pictures_say_so() -> None:
     env = GymFrames("own", Shows(image(4)), seed=0)
     with pytest.raises(UserError, match="own draws no picture"):

@@ -35,10 +35,14 @@ def test_scores_with_their_interval() -> None:
         "minatar-freeway-paper": {"runs": several},
         "pong": {"runs": [run("Pong", algo="spr", bonus="none", evaluation={"mean": -20.5})]},
     }
-    _, _, first, second = rows_of(deep_text(records))
+    text = deep_text(records)
+    assert "little more than their range" not in text
+    _, _, first, second = rows_of(text)
     assert first[:4] == [game, "spr-ucb, paper", "4,000", "2.00"]
     low, high = (float(word) for word in first[4].split(" to "))
     assert 0 <= low < 2 < high <= 4
+    few = {"runs": several[:3]}
+    assert "fewer than 5 seeds is little more than their range" in deep_text({"few": few})
     assert second == ["Pong", "spr", "4,000", "-20.50", "one seed", "1"]
 
 
@@ -62,7 +66,10 @@ def test_costs() -> None:
     assert "SPR takes 11 ms" in text
     assert "`paper` 12 ms" in text
     assert "takes 14.0x as long as `paper` (15.0x with the default allocator)" in text
-    assert "18 updates a second" in text
+    assert text.endswith("18 updates a second on one core.")
+    marks = {names[0]: (">=", 11.0), names[1]: (">=", 12.5), names[2]: ("<=", 12)}
+    text = deep_text({"bench-deep": {"summary": figures, "marks": marks}})
+    assert text.endswith(f"are missed: `{names[1]}` 12 (>= 12.5), `{names[2]}` 13 (<= 12).")
 
 
 def test_names() -> None:

@@ -21,6 +21,19 @@ def test_an_update_every_fourth_step() -> None:
     assert updates_by_step(0.25, 20, 28) == [0] * 23 + [1] * 4 + [2]
 
 
+@pytest.mark.parametrize("changes", [{}, {"bonus.preset": "reference"}], ids=str)
+def test_updates_wait_for_something_to_draw(changes: dict[str, object]) -> None:
+    """However early they are asked for; with windows it takes longer than an episode."""
+    trainer: Trainer = training(steps=30, first_update=0, updates_per_step=1.0, **changes).trainer()
+    made = []
+    for _ in trainer.run(30):
+        made.append(trainer.agent.n_updates)
+        assert trainer.agent.n_updates == 0 or trainer.replay.has_some
+    waited = made.count(0)
+    assert 0 < waited < 30
+    assert made[waited:] == list(range(1, 31 - waited))
+
+
 @pytest.mark.parametrize("rate", [0.3, 1.7])
 def test_fractions_add_up(rate: float) -> None:
     assert updates_by_step(rate, 20, 30)[-1] == int(rate * 10)

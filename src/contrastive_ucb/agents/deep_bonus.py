@@ -138,13 +138,15 @@ class DeepBonus:
         return self.counted(feature[:, :n], self._block(actions[:, :n]))
 
     def _step_weights(self, batch: Batch, replay: Replay) -> NDArray[np.float32]:
-        """discount**k where the bonus of step k counts, else 0   (B, n), (B, 1) for the first."""
+        """discount**k where the bonus of step k counts, else 0   (B, n), or (B, 1) of the first."""
         weights = batch.step_weights
         if self.config.cut == "published":
             history = replay.history
             ends = history.at("terminated", batch.index) | history.at("truncated", batch.index)
             powers = self.discount ** np.arange(self.n_step, dtype=np.float32)
             weights = np.where(ends[:, None], np.float32(0), powers)
+        if self.config.steps == "later":
+            weights = np.where(np.arange(self.n_step) == 0, np.float32(0), weights)
         return weights[:, :1] if self.config.steps == "first" else weights
 
     def after_update(
@@ -175,7 +177,14 @@ class DeepBonus:
 
     def _stored(self, feature: Tensor) -> NDArray[np.floating]:
         """Features as the replay keeps them."""
-        return feature.cpu().numpy().astype(self.kept[FEATURE][1])
+        kind = self.kept[FEATURE][1]
+        largest, most = float(feature.abs().max()), float(np.finfo(kind).max)
+        if not largest <= most:
+            raise ArithmeticError(
+                f"a feature of the bonus is {largest:.3g}, and the largest that is kept is "
+                f"{most:.3g}; scale the observations down"
+            )
+        return feature.cpu().numpy().astype(kind)
 
     def _block(self, actions: Tensor) -> Tensor | None:
         return actions if self.is_hidden else None

@@ -24,12 +24,14 @@ class BonusConfig:
     """gamma."""
     ridge: float = 1.0
     """lambda."""
-    steps: Literal["all", "first"] = "all"
-    """Which bonuses of the n-step window join the target: the discounted sum, or the first."""
+    steps: Literal["all", "first", "later"] = "all"
+    """Which bonuses of the n-step window join the target: the discounted sum, the first alone, or
+    all but the first. If `optimistic`, the choice adds that of the first anyway: with `later` every
+    bonus counts once in Q + bonus, as in Algorithm 1, and with `all` that of the first twice."""
     cut: Literal["episode", "published"] = "episode"
     """Where their sum ends: with the episode, or, as published, only if the first step ends it."""
     optimistic: bool = False
-    """Act greedily in Q + bonus and bootstrap from it, as Algorithm 1 plans."""
+    """Act greedily in Q + bonus and bootstrap from it. Q has learnt bonuses too: see `steps`."""
     noisy: bool = False
     """Whether features are computed with the noise of the last update."""
     numerics: Literal["cholesky", "published"] = "cholesky"
@@ -107,7 +109,7 @@ class RainbowConfig:
     target_every: int = 1
     """Updates between copies to the target network; 1 needs no second network."""
     replay_capacity: int = 100_000
-    """Transitions that are remembered."""
+    """Transitions that are remembered, and one entry more an episode (in Atari, a life)."""
     priority_exponent: float = 0.5
     """alpha of prioritised replay; 0 draws uniformly."""
     importance: tuple[float, float] = (0.4, 1.0)

@@ -10,13 +10,13 @@ in `simple_config.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from math import prod
 from typing import Any
 
 from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.settings_checks import check_names, hint
 from contrastive_ucb.representation.encoder_shapes import choose_encoder
 
 
@@ -197,12 +197,12 @@ def configure(
     game         the one name of the environment
     """
     if algo not in DEEP_PRESETS:
-        raise ValueError(f"no agent is called {algo!r}; {_hint(algo, DEEP_PRESETS)}")
+        raise ValueError(f"no agent is called {algo!r}; {hint(algo, DEEP_PRESETS)}")
     config = _with(DEEP_PRESETS[algo], GAMES.get(algo, {}).get(game, {}))
     layers = family(config, frame_shape) if frame_shape else {}
     if (name := settings.get("bonus.preset")) is not None:
         if name not in BONUSES:
-            raise ValueError(f"no bonus is called {name!r}; {_hint(str(name), BONUSES)}")
+            raise ValueError(f"no bonus is called {name!r}; {hint(str(name), BONUSES)}")
         feature = BONUSES[name].bonus.feature if config.distributional else "hidden"
         config = replace(config, bonus=replace(BONUSES[name].bonus, feature=feature))
         layers |= BONUSES[name].learner
@@ -229,17 +229,7 @@ def _with(config: RainbowConfig, settings: Mapping[str, Any]) -> RainbowConfig:
     """The configuration with settings by name, those of the bonus behind "bonus."."""
     known = {one.name for one in fields(RainbowConfig)} - {"bonus"}
     known |= {f"bonus.{one.name}" for one in fields(BonusConfig)}
-    for key in settings:
-        if key not in known:
-            raise ValueError(
-                f"no setting is called {key!r}; {_hint(key, sorted({*known, 'bonus.preset'}))}"
-            )
+    check_names(settings, {*known, "bonus.preset"})
     own = {key: value for key, value in settings.items() if not key.startswith("bonus.")}
     inner = {key[6:]: value for key, value in settings.items() if key.startswith("bonus.")}
     return replace(config, **own, bonus=replace(config.bonus, **inner))
-
-
-def _hint(given: str, known: Iterable[str]) -> str:
-    names = list(known)
-    close = get_close_matches(given, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"

@@ -83,6 +83,11 @@ class Replay:
         """How many transitions can be drawn."""
         return len(self.drawable())
 
+    @property
+    def has_some(self) -> bool:
+        """Whether there is a transition to draw."""
+        return self.tree.total > 0
+
     def drawable(self) -> IntArray:
         """The times of all transitions that can be drawn, oldest first."""
         times = np.arange(self.history.oldest, self.ready)
@@ -132,10 +137,10 @@ class Replay:
 
     def sample(self, uniforms: Array, importance_exponent: float) -> Batch:
         """Draw one window for each of the `uniforms` (B,) in [0, 1), by priority, stratified."""
-        if not self.tree.total > 0:
+        if not self.has_some:
             raise ValueError(
                 f"none of the {self.history.n_transitions} transitions so far can be drawn yet;"
-                f" an episode must end or pass {self.reach + 1} steps"
+                f" add {max(self.across, self.reach) + 1} of them"
             )
         history, n, jumps = self.history, self.n_step, self.jumps
         slot = self.tree.sample(uniforms)

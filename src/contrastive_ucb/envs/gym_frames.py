@@ -58,7 +58,7 @@ class GymFrames(ReplayedEnv):
             self.frame_shape = (spaces.flatdim(self._space),)
         else:
             self.frame_shape = _channels_first(np.empty(self._image)).shape
-        self.value_range = VALUE_RANGES.get(name, USUAL_RANGE)
+        self.value_range = VALUE_RANGES.get(name.rpartition(":")[2], USUAL_RANGE)
 
     def render(self) -> Picture:
         try:

@@ -74,7 +74,7 @@ GAMES = [
 FRESH_SEED = 100  # the first one on the rich lock: lower ones have been used to choose its settings
 RICH_LOCKS = {6: (40, 10), 12: (70, 10), 24: (200, 5)}  # H: rounds at most, seeds
 CONTROLLED = {6: 5, 12: 3}  # H: seeds of the controls, which take all of the rounds
-CONTROLS = ["no-bonus", "uniform"]
+RICH_CONTROLS = ["no-bonus", "uniform"]
 
 
 def _rich_lock(horizon: int, algo: str | list[str], n_seeds: int) -> Table:
@@ -89,12 +89,12 @@ def _rich_lock(horizon: int, algo: str | list[str], n_seeds: int) -> Table:
 
 NEURAL = [
     *(_rich_lock(h, "contrastive-ucb", n_seeds) for h, (_, n_seeds) in RICH_LOCKS.items()),
-    *(_rich_lock(h, CONTROLS, n_seeds) for h, n_seeds in CONTROLLED.items()),
+    *(_rich_lock(h, RICH_CONTROLS, n_seeds) for h, n_seeds in CONTROLLED.items()),
     {
         "env": "rich-lock-game",
         "rounds": 60,
         "seeds": 5,
-        "algo": ["contrastive-ulcb", *CONTROLS],
+        "algo": ["contrastive-ulcb", *RICH_CONTROLS],
         "settings": {"horizon": 4},
     },
     {
@@ -127,6 +127,7 @@ SWITCHES = {
     "algorithm-1, sampled": _bonus(preset="algorithm-1", pairs="sampled"),
     "algorithm-1, not optimistic": _bonus(preset="algorithm-1", optimistic=False),
     "algorithm-1, never rebuilt": _bonus(preset="algorithm-1", rebuild_every=0),
+    "algorithm-1, each bonus once": _bonus(preset="algorithm-1", steps="later"),
     "algorithm-1, ridge 1": _bonus(preset="algorithm-1", ridge=1.0),
 }
 SEA_STEPS = {"DeepSea-10": 4_000, "DeepSea-14": 6_000, "DeepSea-20": 16_000}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from contrastive_ucb.report.interval import mean_interval
+from contrastive_ucb.report.interval import FEW, FEWEST, mean_interval
 from contrastive_ucb.report.tables import Table
 
 Record = Mapping[str, Any]
@@ -28,9 +28,11 @@ def deep_text(records: Mapping[str, Record]) -> str:
             sea_table(sorted(seas, key=lambda record: _size(record["runs"][0]["env"]))),
         ]
     if games:
+        few = any(FEWEST <= len(record["runs"]) < FEW for record in games)
+        remark = f"; an interval of fewer than {FEW} seeds is little more than their range"
         parts += [
-            "**MinAtar and Atari** (raw scores of whole episodes at the end of training, without"
-            " the bonus)",
+            "**MinAtar and Atari** (raw scores of whole episodes at the end of training, greedy in"
+            f" Q{remark if few else ''})",
             score_table(games),
         ]
     if "bench-deep" in records:
@@ -79,6 +81,12 @@ def agent_name(run: Mapping[str, Any]) -> str:
 def costs_text(bench: Record) -> str:
     """What an update costs, against the plain implementation of the published order."""
     figures = bench["summary"]
+    missed = [
+        f"`{name}` {figures[name]:.3g} ({sign} {mark:g})"
+        for name, (sign, mark) in bench.get("marks", {}).items()
+        if not (figures[name] >= mark if sign == ">=" else figures[name] <= mark)
+    ]
+    misses = f" Marks that are missed: {', '.join(missed)}." if missed else ""
     return (
         "**Costs of the deep tier** (`cucb bench deep`, on 2 cores): an update of"
         f" SPR takes {figures['ms_update_spr']:.0f} ms, of SPR-UCB `paper`"
@@ -89,6 +97,7 @@ def costs_text(bench: Record) -> str:
         f" {figures['yardstick_spr_over_spr']:.1f}x for SPR alone,"
         f" {figures['yardstick_over_reference']:.1f}x for `reference`. MinAtar:"
         f" {figures['minatar_updates_per_second_one_core_spr']:.0f} updates a second on one core."
+        f"{misses}"
     )
 
 

@@ -64,7 +64,7 @@ class Trainer:
         action, extras = self.agent.act(self.replay.observation(), forced)
         figures = take_step(self.env, self.replay, self.returns, action, **extras)
         self.n_steps += 1
-        for _ in range(self._updates_due()):
+        for _ in range(self._updates_due() if self.replay.has_some else 0):
             self.lately.add(self._update())
         if self.lately and (self.n_steps % NOTED_EVERY == 0 or self.n_steps == self.steps):
             figures |= self.lately.take()
