@@ -14,6 +14,7 @@ import torch
 from experiments.training_runs import (
     BREAKOUT,
     OPTIMISTIC,
+    SEA,
     STEPS,
     WORDS,
     run,
@@ -135,13 +136,17 @@ def test_ctrl_c_saves_the_step_it_is_in(tmp_path: Path, monkeypatch: pytest.Monk
     assert latest_checkpoint(folder / "checkpoints").name == "step_7"
 
 
-def test_kill_9_and_repeat_equals_an_undisturbed_run(tmp_path: Path) -> None:
-    task = training(BREAKOUT, steps=80)
-    command = [sys.executable, "-m", "contrastive_ucb.cli", "train", BREAKOUT, "--steps", "80"]
-    command += ["--set", *WORDS, "--checkpoint-seconds", "0", "--out", str(tmp_path / "cut")]
+@pytest.mark.parametrize(
+    ("env", "steps"), [(BREAKOUT, 80), (SEA, 200), ("Pong", 60), ("Qbert", 60)]
+)
+def test_kill_9_and_repeat_equals_an_undisturbed_run(env: str, steps: int, tmp_path: Path) -> None:
+    """The run goes on in another process than the one that was killed."""
+    task = training(env, steps=steps)
+    command = [sys.executable, "-m", "contrastive_ucb.cli", "train", env, "--steps", str(steps)]
+    command += ["--set", *WORDS, "--checkpoint-seconds", "0", "--threads", "1"]
+    command += ["--out", str(tmp_path / "cut")]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     folder = task.spec().folder(tmp_path / "cut") / "checkpoints"
-    whole = run(task, tmp_path / "whole")
     patience = time.monotonic() + 60
     while not (newest := latest_checkpoint(folder)) or int(newest.name[5:]) < 24:
         assert time.monotonic() < patience
@@ -149,7 +154,9 @@ def test_kill_9_and_repeat_equals_an_undisturbed_run(tmp_path: Path) -> None:
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL, "finished before it was killed; make the run longer"
-    same_results(whole, run(task, tmp_path / "cut"))
+    assert int(latest_checkpoint(folder).name[5:]) < steps
+    whole = run(task, tmp_path / "whole", eval_episodes=1)
+    same_results(whole, run(task, tmp_path / "cut", eval_episodes=1))
 
 
 def test_killed_before_done_is_finished_from_its_last_checkpoint(tmp_path: Path) -> None:
