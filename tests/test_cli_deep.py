@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,29 @@ def test_eval_repeats_the_last_evaluation_and_takes_run_or_root(
     assert json.loads(said.out.splitlines()[-1]) == summary
 
 
+def test_other_episodes_of_a_finished_run_are_not_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "DeepSea-5", "--out", str(tmp_path), *FAST]  # 4 episodes
+    assert main(words) == 0
+    said = capsys.readouterr()
+    summary = json.loads(said.out.splitlines()[-1])
+    assert "evaluated with" not in said.err
+    more = f"cucb eval {summary['run_dir']} --episodes"
+    for option in (["--eval-episodes", "50"], ["--eval-episodes=20"], ["--eval_episodes", "20"]):
+        count = re.findall("[0-9]+", option[-1])[-1]
+        assert main([*words, *option]) == 0
+        said = capsys.readouterr()
+        lines = [line for line in said.err.splitlines() if "evaluated" in line]
+        assert lines == [f"it was evaluated with 4 episodes; {more} {count} plays {count}"]
+        assert json.loads(said.out.splitlines()[-1]) == summary
+    default = [word for word in words if word not in ("--eval-episodes", "4")]
+    assert main(default) == 0
+    said = capsys.readouterr()
+    assert "finished already" in said.err
+    assert "evaluated with" not in said.err
+
+
 def test_eval_takes_random_actions_if_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,6 +202,7 @@ def test_set_may_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["train", "DeepSea-5", "--set", "noisy=nan"], "noisy takes a number, got 'nan'"),
         (["train", "DeepSea-5", "--set", "double=maybe"], "double takes true or false"),
         (["train", "DeepSea-5", "--set", "epsilon=1"], "epsilon takes 2 numbers such as"),
+        (["train", "DeepSea-5", "--set", "support=1"], "2 numbers such as 0,10, or none, got '1'"),
         (["train", "DeepSea-5", "--set", "mlp=a,b"], "mlp takes whole numbers such as 64,64"),
         (["train", "DeepSea-5", "--set", "bonus.feature=x"], "takes one of probs, hidden"),
         (["train", "DeepSea-5", "--set", "bonus.preset=papre"], "did you mean 'paper'"),

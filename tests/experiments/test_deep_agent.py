@@ -5,12 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from experiments.training_runs import SEA, TINY, run, same, training
+from experiments.training_runs import BREAKOUT, SEA, TINY, run, same, training
 
 import contrastive_ucb as cu
 from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments import deep_agent as module
 from contrastive_ucb.experiments.trained import load_trained
-from contrastive_ucb.training.checkpoint import save_checkpoint
+from contrastive_ucb.training.checkpoint import (
+    latest_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -66,8 +71,8 @@ def test_resume_learns_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyP
         again.learn(5, resume=True, out=tmp_path)
 
 
-def _never(*_: object) -> None:
-    raise AssertionError("an update was made")
+def _never(*_: object, **__: object) -> None:
+    raise AssertionError("nobody should have come here")
 
 
 def test_predict_takes_one_observation_or_several() -> None:
@@ -125,3 +130,75 @@ def test_a_foreign_state_is_an_error_of_one_line(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, 1, {"kind": "deep", "env": SEA})
     with pytest.raises(UserError, match="save the agent again"):
         cu.load(tmp_path)
+
+
+def test_no_progress_draws_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nobody closed kept a thread, and a terminal without its cursor."""
+    monkeypatch.setattr(module, "ProgressListener", _never)
+    agent().learn(3, progress=False)
+    with pytest.raises(AssertionError):
+        agent().learn(3)
+
+
+def test_loaded_it_uses_the_threads_that_it_was_saved_with(tmp_path: Path) -> None:
+    one = cu.SPRUCB(SEA, settings=TINY, threads=2)
+    one.learn(3, progress=False).save(tmp_path / "new")
+    loaded = cu.load(tmp_path / "new")
+    assert isinstance(loaded, cu.DeepAgent)
+    assert loaded.threads == 2
+
+
+def test_a_save_that_does_not_know_its_threads_is_loaded(tmp_path: Path) -> None:
+    agent().learn(3, progress=False).save(tmp_path)
+    newest = latest_checkpoint(tmp_path)
+    assert newest is not None
+    state = load_checkpoint(newest)
+    del state["threads"]
+    save_checkpoint(tmp_path, 2, state)
+    loaded = cu.load(tmp_path)
+    assert isinstance(loaded, cu.DeepAgent)
+    assert (loaded.threads, loaded.n_steps) == (1, 3)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+def test_images_of_floats_are_refused_instead_of_becoming_black(kind: type) -> None:
+    one = cu.SPRUCB(BREAKOUT, settings=TINY)
+    shape = one.trainer.agent.inputs.shape
+    scaled = np.full(shape, 0.5, dtype=kind)
+    says = rf"of {BREAKOUT} is an image of whole numbers \(uint8\), got {np.dtype(kind)}; pass"
+    with pytest.raises(UserError, match=says):
+        one.predict(scaled)  # type: ignore[arg-type]
+    for fine in (np.uint8, np.int64, bool):
+        assert one.predict(np.ones(shape, dtype=fine))[0].shape == ()
+
+
+@pytest.mark.parametrize("algo", ["spr-ucb", "der"])
+def test_a_run_of_the_command_is_loaded_and_goes_on(tmp_path: Path, algo: str) -> None:
+    task = training(SEA, algo, steps=30, importance=(0.5, 0.9), bonus__preset="algorithm-1")
+    summary = run(task, tmp_path / "runs")
+    loaded = cu.load(summary["run_dir"])
+    assert isinstance(loaded, cu.DeepAgent)
+    mine = cu.DeepAgent(SEA, algo=algo, settings=task.settings).learn(30, progress=False)
+    assert loaded.training.spec() == task.spec()
+    assert cu.evaluate(loaded, episodes=3)["mean"] == summary["evaluation"]["mean"]
+    assert loaded.predict(np.eye(25))[0].tolist() == mine.predict(np.eye(25))[0].tolist()
+    for one in (loaded, mine):
+        one.learn(10, progress=False)
+    same(mine.trainer.state_dict(), loaded.trainer.state_dict())
+    same(mine.trainer.replay.state_dict(), loaded.trainer.replay.state_dict())
+    loaded.save(tmp_path / "saved")
+    again = cu.load(tmp_path / "saved")
+    assert isinstance(again, cu.DeepAgent)
+    same(again.trainer.state_dict(), loaded.trainer.state_dict())
+
+
+def test_parts_of_a_run_say_what_is_to_be_done(tmp_path: Path) -> None:
+    run_dir = Path(run(training(SEA, steps=30), tmp_path)["run_dir"])
+    with pytest.raises(UserError, match="a run of 'cucb train' is loaded by its folder"):
+        cu.load(run_dir / "checkpoints")
+    (run_dir / "checkpoints").rename(run_dir / "gone")
+    with pytest.raises(UserError, match="has no checkpoint yet; repeat its command"):
+        cu.load(run_dir)
+    (run_dir / "replay").rename(run_dir / "away")
+    with pytest.raises(UserError, match=r"but a run, which is resumed by repeating its command$"):
+        cu.load(run_dir)

@@ -58,3 +58,13 @@ def test_resume_in_python_learns_nothing_twice(
     monkeypatch.setattr(ModelLearner, "update", None)
     again = agent().learn(STEPS, resume=True, out=tmp_path, progress=False)
     same(first.trainer.state_dict(), again.trainer.state_dict())
+
+
+def test_a_run_of_the_command_is_loaded_and_goes_on(tmp_path: Path) -> None:
+    whole = run(Training(SEA, "simple", TINY, STEPS), tmp_path)
+    loaded = cu.load(whole["run_dir"])
+    assert isinstance(loaded, cu.DeepAgent)
+    mine = agent().learn(STEPS, progress=False)
+    for one in (loaded, mine):
+        one.learn(14, progress=False)
+    same(mine.trainer.state_dict(), loaded.trainer.state_dict())

@@ -177,6 +177,24 @@ def test_averages_are_over_what_was_added_since() -> None:
     assert not averages
 
 
+@pytest.mark.parametrize(
+    ("env", "changes", "remarks"),
+    [
+        ("FrozenLake-v1", {}, 1),
+        ("FrozenLake-v1", {"support": (0.0, 1.0)}, 0),
+        ("CartPole-v1", {}, 0),
+        (SEA, {}, 0),
+    ],
+)
+def test_a_guess_of_the_returns_is_said(
+    env: str, changes: dict[str, Any], remarks: int, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    run(training(env, steps=3, **changes), tmp_path, say=said.append)
+    guess = "returns of FrozenLake-v1 are taken to be -10 to 10; --set support=LOW,HIGH"
+    assert sum(line.startswith(guess) for line in said) == remarks
+
+
 def test_allocator_takes_the_hint() -> None:
     assert keep_freed_memory() == (platform.libc_ver()[0] == "glibc")
     assert torch.ones(1 << 20).sum() == 1 << 20

@@ -3,6 +3,7 @@
 import io
 import json
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -142,10 +143,10 @@ def test_event_files_sort_in_the_order_they_were_started(tmp_path):
     assert seconds == sorted(set(seconds))
 
 
-def progress(total, some, terminal, start=0):
+def progress(total, some, terminal, start=0, clock=time.monotonic):
     text = io.StringIO()
     console = Console(file=text, force_terminal=terminal, width=120)
-    listener = ProgressListener(total, "solving [lock]", console, start)
+    listener = ProgressListener(total, "solving [lock]", console, start, clock)
     feed(listener, some)
     listener.close()
     return text.getvalue()
@@ -171,6 +172,39 @@ def test_a_terminal_gets_a_bar_with_the_last_values():
     assert "solving [lock]" in text
     assert "50/50" in text
     assert "n_steps=50" in text
+
+
+def atari_clock():
+    """The times of a run: 2,000 random steps in 10 seconds, then 3.5 steps a second."""
+    yield 0.0
+    for step in range(1, 100_001):
+        yield step / 200 if step <= 2000 else 10 + (step - 2000) / 3.5
+
+
+def test_plain_progress_forgets_the_fast_steps_at_the_start():
+    text = progress(100_000, events(1, 10_001), terminal=False, clock=partial(next, atari_clock()))
+    assert text.startswith("solving [lock]: 10000/100000 (10%), 3.5/s, 25,714 s left  ")
+
+
+def test_a_bar_forgets_the_fast_steps_at_the_start():
+    text = progress(100_000, events(1, 2401), terminal=True, clock=partial(next, atari_clock()))
+    assert "3.5/s 7:44:46" in text
+
+
+def test_a_bar_that_stands_still_does_not_say_when_it_ends():
+    times = iter([0.0, 1.0, 100.0, 200.0])
+    stands = [Event(step, {}) for step in (5, 5, 5)]
+    text = progress(10, stands, terminal=True, clock=partial(next, times))
+    assert "0.0/s -:--:--" in text
+
+
+def test_rates_below_ten_have_a_decimal():
+    for seconds, shown in ((1.0, "20/s"), (2.5, "8.0/s"), (40.0, "0.5/s")):
+        times = iter([0.0, seconds])
+        (line,) = progress(
+            20, [Event(20, {})], terminal=False, clock=partial(next, times)
+        ).splitlines()
+        assert f" {shown}, 0 s left" in line
 
 
 def test_progress_goes_to_stderr_and_leaves_stdout_alone(capsys):

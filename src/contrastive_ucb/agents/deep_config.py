@@ -21,15 +21,16 @@ class BonusConfig:
     action: Literal["taken", "previous"] = "taken"
     """The action of the feature; the published code is off by one."""
     scale: float = 0.0
-    """gamma."""
+    """gamma, the size of the bonus; 0 has none."""
     ridge: float = 1.0
-    """lambda."""
+    """lambda, what Sigma starts from."""
     steps: Literal["all", "first", "later"] = "all"
     """Which bonuses of the n-step window join the target: the discounted sum, the first alone, or
     all but the first. If `optimistic`, the choice adds that of the first anyway: with `later` every
     bonus counts once in Q + bonus, as in Algorithm 1, and with `all` that of the first twice."""
     cut: Literal["episode", "published"] = "episode"
-    """Where their sum ends: with the episode, or, as published, only if the first step ends it."""
+    """Where the sum of bonuses ends: with the episode, or, as published, only if its first step
+    ends the episode."""
     optimistic: bool = False
     """Act greedily in Q + bonus and bootstrap from it. Q has learnt bonuses too: see `steps`."""
     noisy: bool = False
@@ -40,7 +41,7 @@ class BonusConfig:
     """Updates after which Sigma is rebuilt from the visits with the current features; 0: never.
     Only pairs=visits are rebuilt: a sample that was drawn twice is no visit."""
     rebuild_sample: int = 2048
-    """Visits that are looked at then; they stand for all of them."""
+    """Visits from which Sigma is rebuilt; they stand for all of them."""
     room: float = 0.0
     """How far the atoms go beyond the environment's largest return, to hold bonuses too."""
 
@@ -87,7 +88,7 @@ class RainbowConfig:
     atoms: int = 51
     """Atoms of C51."""
     support: tuple[float, float] | None = None
-    """Their range; by default the environment's, and `bonus.room` above it."""
+    """The range of the atoms; by default the environment's, and `bonus.room` above it."""
     n_step: int = 10
     """Steps of the return."""
     cut: Literal["episode", "published"] = "episode"
@@ -97,7 +98,7 @@ class RainbowConfig:
     batch_size: int = 32
     """Transitions an update."""
     learning_rate: float = 1e-4
-    """Of Adam."""
+    """The learning rate of Adam."""
     adam_eps: float = 1.5e-4
     """epsilon of Adam."""
     clip_norm: float = 10.0
@@ -115,9 +116,10 @@ class RainbowConfig:
     importance: tuple[float, float] = (0.4, 1.0)
     """beta at the first and at the last step."""
     epsilon: tuple[float, float] = (1.0, 0.0)
-    """Part of uniform actions in the first `first_update` steps and `epsilon_steps` after them."""
+    """Part of uniform actions in the first `first_update` steps, and that after `epsilon_steps`
+    more."""
     epsilon_steps: int = 0
-    """Steps that epsilon takes from the one to the other."""
+    """Steps that epsilon takes from its first value to its last."""
     eval_epsilon: float = 0.001
     """Part of uniform actions in evaluation."""
     augment: bool = True

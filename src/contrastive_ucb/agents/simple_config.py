@@ -46,11 +46,11 @@ class SimpleConfig:
     history: int = 4
     """Frames that the world model looks at."""
     width: int = 96
-    """Channels of its first layer."""
+    """Channels of the first layer of the world model."""
     halvings: int = 5
     """Layers on the way down, each of which halves an image, and on the way up."""
     doublings: int = 3
-    """How many of them double the channels."""
+    """How many layers on the way down double the channels."""
     middle: int = 2
     """Layers at the narrowest place."""
     bits: int = 128
@@ -68,11 +68,11 @@ class SimpleConfig:
     unroll: int = 6
     """Steps that an update looks ahead."""
     own_frames_after: int = 40_000
-    """Updates until all but the first of them begin with frames that the model foresaw itself."""
+    """Updates until all steps ahead but the first begin with frames that the model foresaw."""
     model_updates: int = 15_000
     """Updates of the world model in a learning phase."""
     first_model_updates: int = 45_000
-    """The same in the first one."""
+    """Updates of the world model in the first learning phase."""
     model_batch: int = 4
     """Windows an update of the world model."""
     model_learning_rate: float = 1e-4
@@ -83,7 +83,7 @@ class SimpleConfig:
     rollouts: int = 16
     """Rollouts in the world model at once."""
     rollout_steps: int = 50
-    """Steps of each."""
+    """Steps of each rollout."""
     rounds: int = 1000
     """Rounds of rollouts and PPO in a learning phase."""
     extra_rounds: tuple[int, ...] = (8, 12, 15, 15)

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from contrastive_ucb.agents.presets import ALGORITHMS
-from contrastive_ucb.agents.simple_config import FULL, SimpleConfig
-from contrastive_ucb.checks import check_size, kinds_of
+from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.commands.train_help import settings_help, takes
 
 HELP = f"""usage: cucb train ENV [options]
 
 Train a deep agent; a repeated command goes on where it was stopped.
 
 environments:
-  Pong, ALE/Pong-v5, ...   Atari games under the rules of Atari 100K
-  MinAtar/Breakout-v1      MinAtar
-  DeepSea-10               the deep sea, 10 x 10
-  CartPole-v1, ...         any id of Gymnasium with discrete actions, also module:id
+  Pong, ALE/Pong-v5    Atari games under the rules of Atari 100K
+  MinAtar/Breakout-v1  MinAtar
+  DeepSea-10           the deep sea, 10 x 10
+  CartPole-v1, ...     any id of Gymnasium with discrete actions, also module:id
 
 algorithms (--algo):
-{chr(10).join(f"  {name:24} {about.what}" for name, about in ALGORITHMS.items())}
+{chr(10).join(f"  {name:20} {about.what}" for name, about in ALGORITHMS.items())}
 
 `cucb train ENV --help` lists the options, for example
-  cucb train DeepSea-10 --set bonus.preset=algorithm-1 n_step=1 --steps 10000
+  cucb train DeepSea-10 --set bonus.preset=algorithm-1 hidden=128 --steps 10000
   cucb train MinAtar/Breakout-v1 --algo spr --steps 50000 --out runs/breakout
 """
 YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -81,7 +81,7 @@ class Train:
 
 def run(arguments: Sequence[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(f"{HELP}\n{_settings_help()}")
+        print(f"{HELP}\n{settings_help()}")
         return
     if arguments[0].startswith("-"):
         raise ValueError(f"name an environment before {arguments[0]}, such as Pong or DeepSea-10")
@@ -107,6 +107,7 @@ def run(arguments: Sequence[str]) -> None:
         device=choose_device(options.device),
         say=lambda line: print(line, file=sys.stderr),
     )
+    _say_what_was_played(rest, options, [summary])
     emit(summary, options.json, text_of(summary))
 
 
@@ -117,8 +118,22 @@ def emit_seeds(env: str, words: Sequence[str], options: Train) -> None:
     mine = ("--seed", "--seeds", "--json")
     kept = _without(words, mine) + ([] if options.threads else ["--threads", "1"])
     summary = train_seeds([env, *kept], range(options.seed, options.seed + options.seeds))
+    _say_what_was_played(words, options, summary["runs"])
     shown = {name: value for name, value in summary.items() if name != "runs"}
     emit(summary, options.json, text_of(shown))
+
+
+def _say_what_was_played(
+    words: Sequence[str], options: Train, summaries: Sequence[dict[str, Any]]
+) -> None:
+    """A run that was finished before has the episodes of then, whatever was asked for now."""
+    if not any(word.split("=")[0].replace("_", "-") == "--eval-episodes" for word in words):
+        return
+    for summary in summaries:
+        played, asked = summary["evaluation"]["episodes"], options.eval_episodes
+        if played != asked:
+            more = shlex.join(["cucb", "eval", summary["run_dir"], "--episodes", str(asked)])
+            print(f"it was evaluated with {played} episodes; {more} plays {asked}", file=sys.stderr)
 
 
 def _without(words: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -190,7 +205,7 @@ def _value(key: str, text: str, kind: Any) -> Any:
     try:
         return _read(text, kind)
     except ValueError:
-        raise ValueError(f"--set {key} takes {_takes(kind)}, got {text!r}") from None
+        raise ValueError(f"--set {key} takes {takes(key, kind)}, got {text!r}") from None
 
 
 def _read(text: str, kind: Any) -> Any:
@@ -220,41 +235,3 @@ def _read(text: str, kind: Any) -> Any:
     if kind is float and not math.isfinite(float(text)):
         raise ValueError
     return kind(text)
-
-
-def _takes(kind: Any) -> str:
-    """What values a setting of this type takes, in words."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return f"{_takes(next(one for one in inner if one is not type(None)))}, or none"
-    if origin is tuple:
-        if inner[-1] is Ellipsis:
-            return "whole numbers such as 64,64" if inner[0] is int else "numbers such as 0.5,1"
-        return f"{len(inner)} numbers such as 0.4,1.0"
-    if origin is Literal:
-        return f"one of {', '.join(inner)}"
-    return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "a word")
-
-
-def _settings_help() -> str:
-    """Every setting of --set with its usual value and what it takes."""
-    from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS  # imports torch
-    from contrastive_ucb.experiments.settings import rainbow_kinds
-
-    usual = DEEP_PRESETS["spr-ucb"]
-    lines = [
-        "settings (--set KEY=VALUE ...), their values in spr-ucb on Atari, and what they take:",
-        f"  {'bonus.preset':24} {'paper':10} one of {', '.join(BONUSES)}",
-    ]
-    for key, kind in rainbow_kinds().items():
-        if key != "bonus.preset":
-            lines.append(f"  {key:24} {_value_of(usual, key):10} {_takes(kind)}")
-    lines.append("settings of simple, which has no bonus, and their values in its size full:")
-    for key, kind in kinds_of(SimpleConfig).items():
-        lines.append(f"  {key:24} {_value_of(FULL, key):10} {_takes(kind)}")
-    return "\n".join(lines)
-
-
-def _value_of(config: object, key: str) -> str:
-    value = reduce(getattr, key.split("."), config)
-    return ",".join(str(one) for one in value) if isinstance(value, tuple) else str(value)

@@ -58,7 +58,8 @@ class GymFrames(ReplayedEnv):
             self.frame_shape = (spaces.flatdim(self._space),)
         else:
             self.frame_shape = _channels_first(np.empty(self._image)).shape
-        self.value_range = VALUE_RANGES.get(name.rpartition(":")[2], USUAL_RANGE)
+        known = VALUE_RANGES.get(name.rpartition(":")[2])
+        self.guesses_range, self.value_range = known is None, known or USUAL_RANGE
 
     def render(self) -> Picture:
         try:

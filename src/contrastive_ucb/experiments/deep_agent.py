@@ -23,6 +23,8 @@ from contrastive_ucb.evaluation.rollouts import evaluate as play_episodes
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.experiments.train import Training, explained, progress_values, train
 from contrastive_ucb.experiments.train import resume as load_newest
+from contrastive_ucb.experiments.trained import find_run
+from contrastive_ucb.experiments.words import flat
 from contrastive_ucb.training.allocator import keep_freed_memory
 from contrastive_ucb.training.checkpoint import (
     latest_checkpoint,
@@ -109,14 +111,15 @@ class DeepAgent:
         until = self.n_steps + env_steps
         self.trainer.steps = until  # importance weights grow up to here
         with ExitStack() as closing:
-            bar = ProgressListener(until, self.training.algo, start=self.n_steps)
+            bar: ProgressListener | None = None  # on a terminal, one that exists is drawn
             shown: dict[str, float] = {}
             if progress:
+                bar = ProgressListener(until, self.training.algo, start=self.n_steps)
                 closing.callback(bar.close)
             interrupted = closing.enter_context(interrupts())
             for event in self.trainer.run(until):
-                shown |= progress_values(event)
-                if progress:
+                if bar is not None:
+                    shown |= progress_values(event)
                     bar.on_event(Event(event.step, shown))
                 if interrupted.is_set():  # the step is whole, and a next call goes on from here
                     raise KeyboardInterrupt
@@ -146,8 +149,14 @@ class DeepAgent:
         `deterministic=False` draws the part `eval_epsilon` of them uniformly, as evaluations do.
         `state` and `episode_start` are there for tools that pass them.
         """
-        shape = self.trainer.agent.inputs.shape
-        seen = np.asarray(observation, dtype=self.trainer.agent.inputs.dtype)
+        inputs, given = self.trainer.agent.inputs, np.asarray(observation)
+        shape, kind = inputs.shape, inputs.dtype
+        if kind == np.uint8 and given.dtype.kind not in "bui":
+            raise UserError(
+                f"an observation of {self.env} is an image of whole numbers ({kind}), got "
+                f"{given.dtype}; pass it as the environment gives it, not scaled to [0, 1]"
+            )
+        seen = np.asarray(observation, dtype=kind)
         if seen.shape[-len(shape) :] != shape or seen.ndim > len(shape) + 1:
             raise UserError(
                 f"an observation of {self.env} has shape {shape}, got {seen.shape}; stack the last "
@@ -173,6 +182,7 @@ class DeepAgent:
             "algo": self.training.algo,
             "settings": dict(self.training.settings),
             "seed": self.training.seed,
+            "threads": self.threads,
             "steps": self.trainer.steps,
             "trainer": self.trainer.state_dict(),
             "replay": replay,
@@ -187,11 +197,33 @@ class DeepAgent:
         """The agent that `save` wrote into `folder`; it goes on exactly where it stopped."""
         with explained(folder, "save the agent again with this version"):
             agent = DeepAgent(
-                state["env"], state["seed"], algo=state["algo"], settings=state["settings"]
+                state["env"],
+                state["seed"],
+                algo=state["algo"],
+                settings=state["settings"],
+                threads=state.get("threads"),  # bits depend on it; early files do not have it
             )
             agent.trainer.steps = state["steps"]
             agent.trainer.load_state_dict(state["trainer"])
             ReplayFiles(folder / "replay").load(agent.trainer.replay, state["replay"])
+        return agent
+
+    @classmethod
+    def of_run(cls, folder: Path) -> DeepAgent:
+        """The agent of the run of `cucb train` in `folder`, at its newest checkpoint."""
+        run_dir, spec = find_run(folder)
+        with explained(run_dir):
+            config = spec["config"]
+            settings = {
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in flat(config["agent"])
+            }  # JSON has no tuples
+            agent = DeepAgent(config["env"], spec["seed"], algo=spec["agent"], settings=settings)
+            agent.training = replace(agent.training, steps=config["steps"])
+            agent.trainer.steps = config["steps"]
+        files = ReplayFiles(run_dir / "replay")
+        if load_newest(agent.trainer, files, run_dir / "checkpoints") is None:
+            raise UserError(f"{run_dir} has no checkpoint yet; repeat its command to train it")
         return agent
 
 

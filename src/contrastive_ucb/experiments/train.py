@@ -17,9 +17,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from contrastive_ucb.agents.deep_config import RainbowConfig
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.data.replay_files import ReplayFiles
 from contrastive_ucb.envs.deepsea_grid import DeepSeaGrid, solved_at
+from contrastive_ucb.envs.frames import FrameEnv
+from contrastive_ucb.envs.gym_frames import GymFrames
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.evaluation.rollouts import digest, evaluate
 from contrastive_ucb.experiments.store import RunFolder
@@ -40,6 +43,7 @@ from contrastive_ucb.training.events import (
 )
 from contrastive_ucb.training.files import write_atomically
 from contrastive_ucb.training.interrupts import interrupts
+from contrastive_ucb.training.rate import Rate
 from contrastive_ucb.training.trainer import DeepTrainer
 
 __all__ = ["Training", "explained", "progress_values", "resume", "train"]
@@ -66,12 +70,27 @@ def train(
         say("the run is finished already; its results are shown")
         return _summary(folder)
     trainer = training.trainer(device)  # what cannot be built is an error before any folder is made
+    if remark := _range_remark(training, trainer.env):
+        say(remark)
     with folder:
         if not folder.finished:  # by another process, before the lock was ours
             run = _Run(training, trainer, folder, checkpoint_seconds)
             run.train(progress, say)
             run.finish(eval_episodes, say)
     return _summary(folder)
+
+
+def _range_remark(training: Training, env: FrameEnv) -> str | None:
+    """A word about returns, where C51 must know how large they are and nobody has said it."""
+    config = training.config
+    needed = isinstance(config, RainbowConfig) and config.distributional and config.support is None
+    if not (needed and isinstance(env, GymFrames) and env.guesses_range):
+        return None
+    low, high = env.value_range
+    return (
+        f"returns of {training.env} are taken to be {low:g} to {high:g}; "
+        "--set support=LOW,HIGH says otherwise"
+    )
 
 
 class _Run:
@@ -95,7 +114,7 @@ class _Run:
         name = f"{training.algo} on {training.env}"
         bar = ProgressListener(training.steps, name, start=start) if progress else None
         began = saved = time.monotonic()
-        before, pause = self.seconds, self.every
+        before, pause, rate = self.seconds, self.every, Rate(start, began)
         shown: dict[str, float] = {}
         with ExitStack() as closing:
             listeners: list[Listener] = [self.metrics, board]
@@ -105,10 +124,10 @@ class _Run:
             closing.enter_context(self._nan_named())
             for event in self.trainer.run(training.steps):
                 now = time.monotonic()
+                speed = rate.at(event.step, now)
                 if event.values:
                     self.metrics.on_event(event)
-                    rate = (event.step - start) / max(now - began, 1e-9)
-                    board.on_event(Event(event.step, event.values | {"charts/SPS": rate}))
+                    board.on_event(Event(event.step, event.values | {"charts/SPS": speed}))
                 if bar is not None:
                     shown |= progress_values(event)
                     bar.on_event(Event(event.step, shown))

@@ -7,15 +7,16 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from contrastive_ucb.errors import UserError
+from contrastive_ucb.training.rate import Rate
 
 
 @dataclass(frozen=True)
@@ -154,31 +155,40 @@ class ProgressListener:
     total     steps of the whole run
     start     the step a resumed run continues after
     console   where to draw; stderr unless given, because stdout belongs to results
+    clock     seconds that only go forward
     """
 
     DRAW_SECONDS = 0.1  # more often than this nobody can read it
     SHOWN_VALUES = 3
 
     def __init__(
-        self, total: int, description: str, console: Console | None = None, start: int = 0
+        self,
+        total: int,
+        description: str,
+        console: Console | None = None,
+        start: int = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if total < 1:
             raise ValueError(f"total must be at least 1 step, got {total}")
         self.total, self.description, self.start = total, description, start
         self._console = console or Console(stderr=True)
-        self._began = time.monotonic()
+        self._clock = clock
+        self._rate = Rate(start, clock())
+        self._speed = 0.0  # steps a second at the last event
         self._next_draw = 0.0
         self._next_line = self._tenths(start) + 1  # tenth of the way at which a line is due
         self._last: Event | None = None
         self._bar = self._start_bar() if self._console.is_terminal else None
 
     def on_event(self, event: Event) -> None:
-        self._last = event
+        now = self._clock()
+        self._last, self._speed = event, self._rate.at(event.step, now)
         if self._bar is None:
             if self._tenths(event.step) >= self._next_line:
                 self._next_line = self._tenths(event.step) + 1
                 self._print_line(event)
-        elif (now := time.monotonic()) >= self._next_draw:
+        elif now >= self._next_draw:
             self._next_draw = now + self.DRAW_SECONDS
             self._draw(self._bar, event)
 
@@ -195,31 +205,40 @@ class ProgressListener:
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}", markup=False),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}", markup=False),
             TextColumn("{task.fields[shown]}", markup=False),
             console=self._console,
             redirect_stdout=False,  # rich would move what others print to stdout to our console
         )
-        bar.add_task(self.description, total=self.total, completed=self.start, rate="", shown="")
+        empty: dict[str, Any] = {"rate": "", "left": "", "shown": ""}
+        bar.add_task(self.description, total=self.total, completed=self.start, **empty)
         bar.start()
         return bar
 
     def _draw(self, bar: Progress, event: Event) -> None:
-        rate = f"{self._rate(event.step):,.0f}/s"
-        bar.update(bar.task_ids[0], completed=event.step, rate=rate, shown=self._shown(event))
+        bar.update(
+            bar.task_ids[0],
+            completed=event.step,
+            rate=self._speed_text(),
+            left=_hours(self._seconds_left(event.step)),
+            shown=self._shown(event),
+        )
 
     def _print_line(self, event: Event) -> None:
-        rate = self._rate(event.step)
-        left = (self.total - event.step) / rate if rate > 0 else 0.0
+        seconds = self._seconds_left(event.step)
+        left = "" if seconds is None else f", {seconds:,.0f} s left"
         line = (
             f"{self.description}: {event.step}/{self.total} ({event.step / self.total:.0%}),"
-            f" {rate:,.0f}/s, {left:,.0f} s left  {self._shown(event)}"
+            f" {self._speed_text()}{left}  {self._shown(event)}"
         )
         self._console.print(line.rstrip(), markup=False, highlight=False, soft_wrap=True)
 
-    def _rate(self, step: int) -> float:
-        """Steps a second since this process began."""
-        return (step - self.start) / max(time.monotonic() - self._began, 1e-9)
+    def _speed_text(self) -> str:
+        return f"{self._speed:,.{0 if self._speed >= 10 else 1}f}/s"
+
+    def _seconds_left(self, step: int) -> float | None:
+        """At the speed of now; None where nothing moves."""
+        return (self.total - step) / self._speed if self._speed > 0 else None
 
     def _tenths(self, step: int) -> int:
         return 10 * step // self.total
@@ -228,3 +247,10 @@ class ProgressListener:
         """The last few values, as many as fit beside the bar."""
         values = list(event.values.items())[-self.SHOWN_VALUES :]
         return "  ".join(f"{name}={value:.4g}" for name, value in values)
+
+
+def _hours(seconds: float | None) -> str:
+    if seconds is None:
+        return "-:--:--"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"

@@ -59,13 +59,16 @@ def save_agent(agent: Learner[Any], folder: str | Path) -> Path:
 
 
 def load_agent(folder: str | Path) -> ContrastiveUCB | ContrastiveULCB | DeepAgent:
-    """The agent that was saved in `folder` last; it goes on exactly where it stopped."""
+    """The agent that was saved in `folder` last; it goes on exactly where it stopped.
+
+    The folder of a run of `cucb train` gives the deep agent at its newest checkpoint.
+    """
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
 
     path = latest_checkpoint(Path(folder))
     if path is None:
-        raise UserError(f"there is no saved agent in {folder}; write one with agent.save(folder)")
+        return _agent_of_run(Path(folder))
     state = load_checkpoint(path)
     if state.get("kind") == "deep":
         from contrastive_ucb.experiments.deep_agent import DeepAgent
@@ -84,10 +87,24 @@ def load_agent(folder: str | Path) -> ContrastiveUCB | ContrastiveULCB | DeepAge
         agent = ContrastiveULCB([_made_again(TabularGame, env) for env in state["envs"]], **common)
     else:
         raise UserError(
-            f"{path} is no saved agent but a run, which is resumed by repeating its command"
+            f"{path} is no saved agent but a run, which is resumed by repeating its command; "
+            "a run of 'cucb train' is loaded by its folder, in which spec.json is"
         )
     agent.session.load_states(state["session"])
     return agent
+
+
+def _agent_of_run(folder: Path) -> DeepAgent:
+    """The agent of a run of `cucb train`; any other folder is an error of one line."""
+    from contrastive_ucb.experiments.deep_agent import DeepAgent
+
+    if not (folder / "spec.json").is_file():
+        raise UserError(f"there is no saved agent in {folder}; write one with agent.save(folder)")
+    if not (folder / "replay").is_dir():  # as runs of `cucb train` have from their first checkpoint
+        raise UserError(
+            f"{folder} is no saved agent but a run, which is resumed by repeating its command"
+        )
+    return DeepAgent.of_run(folder)
 
 
 def _env_state(env: Env | ObservedEnv) -> dict[str, Any]:

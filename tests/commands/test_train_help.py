@@ -1,0 +1,79 @@
+"""`cucb train --help`: every setting with its value, what it takes and what it means."""
+
+import re
+
+import pytest
+
+from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.presets import configure
+from contrastive_ucb.agents.simple_config import SimpleConfig
+from contrastive_ucb.checks import kinds_of
+from contrastive_ucb.cli import main
+from contrastive_ucb.commands.train import read_settings
+from contrastive_ucb.commands.train_help import meanings, takes
+from contrastive_ucb.envs.registry import frame_shape_of
+
+
+def help_of_train(capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["train", "--help"]) == 0
+    return capsys.readouterr().out
+
+
+class Example:
+    """A class with settings."""
+
+    first: int = 1
+    """One line. Never said."""
+    second: float = 0.1
+    """Two lines, with .25 in
+    them; and more."""
+    third: bool = True
+    fourth: str = ""
+    """Without an end"""
+
+
+def test_the_first_sentence_under_a_setting_is_its_meaning() -> None:
+    assert meanings(Example) == {
+        "first": "One line.",
+        "second": "Two lines, with .25 in them; and more.",
+        "fourth": "Without an end",
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "prefix"), [(RainbowConfig, ""), (BonusConfig, "bonus."), (SimpleConfig, "")]
+)
+def test_every_setting_is_shown_with_its_meaning(
+    settings: type, prefix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = " ".join(help_of_train(capsys).split())
+    found = meanings(settings)
+    assert found.keys() == kinds_of(settings).keys()
+    for name in found.keys() - {"bonus"}:
+        key = re.escape(prefix + name)
+        what = re.escape(takes(prefix + name, kinds_of(settings)[name]))
+        assert re.search(rf" {key} \S+ {what} {re.escape(found[name])}", said), name
+
+
+def test_the_help_fits_into_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [line for line in help_of_train(capsys).splitlines() if len(line) > 80] == []
+
+
+def test_examples_of_values_can_be_set() -> None:
+    for settings in (RainbowConfig, SimpleConfig):
+        for name, kind in kinds_of(settings).items():
+            if example := re.search("such as ([0-9.,]*[0-9])", takes(name, kind)):
+                settings(**read_settings([f"{name}={example[1]}"]))
+    assert takes("support", kinds_of(RainbowConfig)["support"]) == "2 numbers such as 0,10, or none"
+
+
+def test_the_example_of_a_command_changes_what_it_sets(capsys: pytest.CaptureFixture[str]) -> None:
+    said = help_of_train(capsys)
+    (line,) = [line for line in said.splitlines() if "cucb train DeepSea-10 --set" in line]
+    words = line.split()
+    settings = read_settings([word for word in words if "=" in word])
+    assert len(settings) > 1
+    shape = frame_shape_of("DeepSea-10")
+    for key in settings:
+        others = {name: value for name, value in settings.items() if name != key}
+        assert configure("spr-ucb", settings, shape) != configure("spr-ucb", others, shape), key
