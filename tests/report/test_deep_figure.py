@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.report.deep_figure import curves_figure, kept_curves, main
+from contrastive_ucb.report.deep_figure import curves_figure, kept_curves
+from contrastive_ucb.report.deep_page import features_table, main
+from contrastive_ucb.report.tables import NOTHING
 
 FOLDERS = ("deep", "minatar")
 SEA, GAMES, ATARI = Path("deep/deepsea.svg"), Path("minatar/curves.svg"), Path("deep/atari.svg")
@@ -59,7 +61,11 @@ def test_the_kept_figures_are_those_of_the_kept_results(tmp_path: Path) -> None:
         (tmp_path / "results" / folder).mkdir(parents=True)
         for file in (kept / folder).glob("*.json"):
             (tmp_path / "results" / folder / file.name).write_text(file.read_text())
+    page = Path(__file__).parents[2] / "docs" / "deep.md"
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "deep.md").write_text(page.read_text())
     main(tmp_path)
+    assert (tmp_path / "docs" / "deep.md").read_text() == page.read_text()
     drawn, kept_too = (
         {path.relative_to(root): path.read_text() for path in root.rglob("*.svg")}
         for root in (tmp_path / "results", kept)
@@ -67,3 +73,21 @@ def test_the_kept_figures_are_those_of_the_kept_results(tmp_path: Path) -> None:
     kept_too = {path: text for path, text in kept_too.items() if path.parts[0] in FOLDERS}
     assert drawn.keys() == kept_too.keys()
     assert all(drawn[name] == kept_too[name] for name in drawn)
+
+
+def test_what_bonuses_know_is_a_mean_with_its_range() -> None:
+    def run(*values: float | None) -> dict[str, float | None]:
+        names = ("first_direction", "rank_correlation", "never_over_often")
+        return dict(zip(names, values, strict=True))
+
+    text = features_table(
+        {"paper": [run(0.5, -0.25, None), run(1.0, 0.25, 2.0)], "all": [run(1.0, 1.0, None)]}
+    )
+    _, _, first, second = [line.split("|")[1:-1] for line in text.splitlines() if line]
+    assert [cell.strip() for cell in first] == [
+        "paper",
+        "0.75 (0.50 to 1.00)",
+        "0.00 (-0.25 to 0.25)",
+        "2.00 (2.00 to 2.00, 1 of 2 seeds)",
+    ]
+    assert second[-1].strip() == NOTHING

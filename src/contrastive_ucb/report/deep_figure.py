@@ -1,14 +1,11 @@
 """Learning curves of the deep tier's kept results: the deep sea, MinAtar, Atari.
 
-    python -m contrastive_ucb.report.deep_figure    writes the figures of docs/deep.md
-
 A kept curve is the mean return of the training episodes that ended in each stretch of a run, with
 exploration on; the tables have the scores at the end, without it.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,9 +17,6 @@ from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.report.palette import palette
 from contrastive_ucb.report.panels import Curves, panels
 from contrastive_ucb.report.readme_deep import agent_name
-from contrastive_ucb.report.records import records_of
-from contrastive_ucb.report.style import to_svg
-from contrastive_ucb.training.files import write_atomically
 
 Record = Mapping[str, Any]
 
@@ -32,13 +26,6 @@ FIGURES = {  # by the beginning of the names of tasks
     "MinAtar/": Path("minatar", "curves.svg"),
     "": Path("deep", "atari.svg"),  # all others
 }
-
-
-def main(root: Path = Path()) -> None:
-    folder = root / "results"
-    records = [*records_of(folder / "deep").values(), *records_of(folder / "minatar").values()]
-    for path, curves in kept_curves(records).items():
-        write_atomically(folder / path, to_svg(curves_figure(curves)))
 
 
 def kept_curves(records: Iterable[Record]) -> dict[Path, Curves]:
@@ -85,7 +72,3 @@ def _place(run: Mapping[str, Any]) -> tuple[str, int, int, str]:
     """Kind of the task, size of a sea, steps, agent: the order of panels and lines."""
     kind, _, size = run["env"].partition("-")
     return kind, int(size) if size.isdigit() else 0, run["steps"], agent_name(run)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path())
