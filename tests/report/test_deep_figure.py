@@ -22,9 +22,16 @@ def record(
 
 def test_a_stretch_without_an_episode_keeps_the_value_before_it() -> None:
     found = kept_curves([record("DeepSea-10", [None, 1.0, None, 2.0], [3.0, 4.0, 5.0, None])])
-    steps, values = found[SEA]["DeepSea-10, 400 steps"]["spr-ucb, paper"]
+    steps, values = found[SEA]["DeepSea-10"]["spr-ucb, paper"]
     np.testing.assert_array_equal(steps, [200, 300, 400])  # in the first, a seed has none
     np.testing.assert_array_equal(values, [[1, 1, 2], [4, 5, 5]])
+
+
+def test_runs_without_a_curve_are_left_out() -> None:
+    one = record("DeepSea-10", [1.0, 2.0], [3.0, 4.0])
+    del one["runs"][0]["curve"]
+    _, values = kept_curves([one])[SEA]["DeepSea-10"]["spr-ucb, paper"]
+    np.testing.assert_array_equal(values, [[3, 4]])
 
 
 def test_seas_games_and_atari_have_figures_of_their_own() -> None:
@@ -41,10 +48,10 @@ def test_seas_games_and_atari_have_figures_of_their_own() -> None:
         {"runs": [{"algo": "random", "env": "MinAtar/Breakout-v1", "steps": 0}]},
     ]
     found = kept_curves(records)
-    assert list(found[SEA]) == ["DeepSea-9, 400 steps", "DeepSea-14, 400 steps"]
-    assert list(found[SEA]["DeepSea-9, 400 steps"]) == ["spr", "spr-ucb, paper"]
-    assert list(found[GAMES]) == ["Breakout, 400 steps", "Breakout, 50,000 steps"]
-    assert list(found[ATARI]) == ["RoadRunner, 400 steps"]
+    assert list(found[SEA]) == ["DeepSea-9", "DeepSea-14"]
+    assert list(found[SEA]["DeepSea-9"]) == ["spr", "spr-ucb, paper"]
+    assert list(found[GAMES]) == ["Breakout, 400", "Breakout, 50,000"]
+    assert list(found[ATARI]) == ["RoadRunner"]
 
 
 def test_every_line_is_the_mean_over_its_seeds() -> None:

@@ -31,19 +31,22 @@ FIGURES = {  # by the beginning of the names of tasks
 def kept_curves(records: Iterable[Record]) -> dict[Path, Curves]:
     """The curves of SPR and of SPR-UCB with each bonus, for each figure; smaller tasks first.
 
-    Runs of other lengths than the rest of their task are another task.
+    Runs whose curve was not kept are left out. Where a task has runs of several lengths, each
+    length is a task of its own.
     """
+    kept = [[run for run in record.get("runs", []) if "curve" in run] for record in records]
+    groups = [runs for runs in kept if runs and runs[0]["algo"] in BONUS_AGENTS]
+    lengths: dict[str, set[int]] = {}
+    for runs in groups:
+        lengths.setdefault(runs[0]["env"], set()).add(runs[0]["steps"])
     found: dict[Path, dict[str, dict[str, tuple[IntArray, Array]]]] = {}
-    with_runs = [record["runs"] for record in records if "runs" in record]
-    for runs in sorted(with_runs, key=lambda runs: _place(runs[0])):
-        first = runs[0]
-        if "curve" in first and first["algo"] in BONUS_AGENTS:
-            start = next(start for start in FIGURES if first["env"].startswith(start))
-            name = first["env"].removeprefix("MinAtar/").removesuffix("-v1")
-            lines = found.setdefault(FIGURES[start], {}).setdefault(
-                f"{name}, {first['steps']:,} steps", {}
-            )
-            lines[agent_name(first)] = _filled([run["curve"] for run in runs], first["steps"])
+    for runs in sorted(groups, key=lambda runs: _place(runs[0])):
+        env, steps = runs[0]["env"], runs[0]["steps"]
+        start = next(start for start in FIGURES if env.startswith(start))
+        name = env.removeprefix("MinAtar/").removesuffix("-v1")
+        task = name if len(lengths[env]) == 1 else f"{name}, {steps:,}"
+        lines = found.setdefault(FIGURES[start], {}).setdefault(task, {})
+        lines[agent_name(runs[0])] = _filled([run["curve"] for run in runs], steps)
     return dict(found)
 
 
