@@ -36,6 +36,9 @@ class TransitionModel(nn.Module):
     since nothing but training asks the model.
     """
 
+    choices: Tensor  # (A, A), a row an action
+    inside: Tensor  # (pixels, 9), which weights of a 3x3 kernel fall inside the image
+
     def __init__(
         self,
         latent_shape: Sequence[int],
@@ -47,6 +50,7 @@ class TransitionModel(nn.Module):
         self.n_actions = n_actions
         self.channels = latent_shape[0]
         width = width or self.channels
+        self.size = tuple(latent_shape[1:])  # (H, W), or () of a vector
         self.first: nn.Conv2d | nn.Linear
         self.second: nn.Conv2d | nn.Linear
         self.norm: nn.BatchNorm2d | nn.BatchNorm1d
@@ -58,6 +62,8 @@ class TransitionModel(nn.Module):
             self.first = linear(self.channels + n_actions, width, rng)
             self.second = linear(width, self.channels, rng)
             self.norm = nn.BatchNorm1d(width, track_running_stats=False)
+        self.register_buffer("choices", torch.eye(n_actions), persistent=False)
+        self.register_buffer("inside", _inside(self.size), persistent=False)
 
     def forward(self, latent: Tensor, actions: Tensor) -> Tensor:
         """The latents after 1 .. K actions.
@@ -75,26 +81,27 @@ class TransitionModel(nn.Module):
             self.second.weight,
             self.second.bias,
         )
-        return unroll(latent, self.action_shifts(actions, latent.shape[2:]), weights, self.norm.eps)
+        return unroll(latent, self.action_shifts(actions), weights, self.norm.eps)
 
-    def action_shifts(self, actions: Tensor, size: Sequence[int]) -> Tensor:
+    def action_shifts(self, actions: Tensor) -> Tensor:
         """What the planes of the actions add to the output of the first layer.
 
-        A plane of ones under a 3x3 kernel gives the sum of the weights that fall inside the image:
-        `inside` (pixels, 9) says which, at the border padding cuts some off.
+        A plane of ones under a 3x3 kernel gives the sum of the weights that fall inside the image;
+        at the border padding cuts some off.
 
-        actions  (B, K)
-        size     (H, W), or () of a vector; returns (K, B, width, *size), channels last
+        actions  (B, K); returns (K, B, width, *size), channels last
         """
         kernels = self.first.weight[:, self.channels :].movedim(0, -1)  # (A, 3, 3, width)
-        if size:
-            inside = F.unfold(kernels.new_ones(1, 1, *size), 3, padding=1)[0].mT
-            kernels = inside @ kernels.flatten(1, 2)  # (A, pixels, width)
-        identity = torch.eye(self.n_actions, dtype=kernels.dtype, device=kernels.device)
-        chosen = identity[actions.mT] @ kernels.flatten(
-            1
-        )  # quicker to go back through than an index
-        return chosen.view(*chosen.shape[:2], *size, -1).movedim(-1, 2)
+        if self.size:
+            kernels = self.inside @ kernels.flatten(1, 2)  # (A, pixels, width)
+        # A product is quicker to go back through than an index.
+        chosen = self.choices[actions.mT] @ kernels.flatten(1)
+        return chosen.view(*chosen.shape[:2], *self.size, -1).movedim(-1, 2)
+
+
+def _inside(size: Sequence[int]) -> Tensor:
+    """1 where a weight of a padded 3x3 kernel meets a pixel   (H, W) -> (pixels, 9)"""
+    return F.unfold(torch.ones(1, 1, *size), 3, padding=1)[0].mT if size else torch.ones(0, 9)
 
 
 class SelfPrediction(nn.Module):
