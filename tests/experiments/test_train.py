@@ -27,9 +27,10 @@ from contrastive_ucb.agents.rainbow import Rainbow
 from contrastive_ucb.envs.deepsea_grid import solved_at
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments import train as module
+from contrastive_ucb.experiments.find import find_run
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.experiments.train import Training
-from contrastive_ucb.experiments.trained import find_run, load_trained
+from contrastive_ucb.experiments.trained import load_trained
 from contrastive_ucb.training.allocator import keep_freed_memory
 from contrastive_ucb.training.checkpoint import latest_checkpoint
 from contrastive_ucb.training.deep import Averages, Trainer
@@ -138,19 +139,19 @@ def test_two_processes_do_not_train_one_run(tmp_path: Path) -> None:
 
 def test_a_run_is_found_by_its_root_if_it_is_the_only_one(tmp_path: Path) -> None:
     first = Path(run(training(steps=3), tmp_path)["run_dir"])
-    assert find_run(tmp_path)[0] == find_run(first)[0] == first
+    assert find_run(tmp_path, "train")[0] == find_run(first, "train")[0] == first
     trained = load_trained(tmp_path)
     assert (trained.algo, trained.env, trained.step) == ("spr-ucb", SEA, 3)
     assert trained.config == training().config
     run(training(steps=4), tmp_path)
     with pytest.raises(UserError, match="2 runs"):
-        find_run(tmp_path)
-    assert find_run(first)[0] == first
+        find_run(tmp_path, "train")
+    assert find_run(first, "train")[0] == first
     with pytest.raises(UserError, match="no folder"):
-        find_run(tmp_path / "nowhere")
+        find_run(tmp_path / "nowhere", "train")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="no run of 'cucb train'"):
-        find_run(tmp_path / "empty")
+        find_run(tmp_path / "empty", "train")
     shutil.rmtree(first / "checkpoints")
     with pytest.raises(UserError, match="no checkpoint yet"):
         load_trained(first)

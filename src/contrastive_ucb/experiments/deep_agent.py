@@ -20,10 +20,10 @@ from contrastive_ucb.data.replay_files import ReplayFiles
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.evaluation.rollouts import digest
 from contrastive_ucb.evaluation.rollouts import evaluate as play_episodes
+from contrastive_ucb.experiments.find import find_run
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.experiments.train import Training, explained, progress_values, train
 from contrastive_ucb.experiments.train import resume as load_newest
-from contrastive_ucb.experiments.trained import find_run
 from contrastive_ucb.experiments.words import flat
 from contrastive_ucb.training.allocator import keep_freed_memory
 from contrastive_ucb.training.checkpoint import (
@@ -211,7 +211,7 @@ class DeepAgent:
     @classmethod
     def of_run(cls, folder: Path) -> DeepAgent:
         """The agent of the run of `cucb train` in `folder`, at its newest checkpoint."""
-        run_dir, spec = find_run(folder)
+        run_dir, spec = find_run(folder, "train")
         with explained(run_dir):
             config = spec["config"]
             settings = {

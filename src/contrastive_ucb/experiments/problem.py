@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from contrastive_ucb.agents.config import AgentConfig
 from contrastive_ucb.agents.neural_config import NeuralConfig
 from contrastive_ucb.agents.peers import game_preset, preset
+from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.environments import (
     OBSERVED,
     family_of,
@@ -37,6 +38,19 @@ class Problem:
     def __post_init__(self) -> None:
         if self.rounds < 1:
             raise ValueError(f"rounds must be at least 1, got {self.rounds}")
+
+    @classmethod
+    def of_spec(cls, spec: RunSpec) -> Problem:
+        """The problem that has this specification."""
+        config = spec.config
+        env = {name: value for name, value in config["env"].items() if name != "name"}
+        if "sha256" in env:
+            raise UserError(
+                "a run of 'cucb solve file' does not keep where its file lies; learn on "
+                "cu.TabularMDP.load(path) or cu.TabularGame.load(path), and save that agent"
+            )
+        length, own = config["rounds"], config["env_seed"]
+        return cls(spec.task, env, spec.agent, config["agent"], length, own, spec.suite)
 
     def spec(self, seed: int) -> RunSpec:
         config = {

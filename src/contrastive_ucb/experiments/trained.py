@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from contrastive_ucb.agents.simple_config import SimpleConfig
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import make_deep_env
 from contrastive_ucb.errors import UserError
+from contrastive_ucb.experiments.find import find_run
 from contrastive_ucb.experiments.train import explained
 from contrastive_ucb.training.checkpoint import latest_checkpoint, load_checkpoint
 
@@ -35,7 +35,7 @@ class Trained:
 
 def load_trained(path: Path, device: str = "cpu") -> Trained:
     """The newest weights of the run in the folder `path`, or of the only run below it."""
-    run_dir, spec = find_run(path)
+    run_dir, spec = find_run(path, "train")
     newest = latest_checkpoint(run_dir / "checkpoints")
     if newest is None:
         raise UserError(f"{run_dir} has no checkpoint yet; repeat its command to train it")
@@ -46,20 +46,6 @@ def load_trained(path: Path, device: str = "cpu") -> Trained:
         agent = _agent_of(config, env, seed, device, state["agent"])
         step, shape = state["n_steps"], env.frame_shape
         return Trained(run_dir, spec["agent"], name, seed, step, shape, config, agent)
-
-
-def find_run(path: Path) -> tuple[Path, dict[str, Any]]:
-    """The one run of `cucb train` in or below the folder `path`, and its spec."""
-    if not path.is_dir():
-        raise UserError(f"there is no folder {path}; name a run, or what was its --out")
-    found = {file.parent: _read_spec(file) for file in sorted(path.rglob("spec.json"))}
-    runs = {folder: spec for folder, spec in found.items() if "steps" in spec.get("config", {})}
-    if not runs:
-        raise UserError(f"there is no run of 'cucb train' in {path}")
-    if len(runs) > 1:
-        some = ", ".join(str(folder) for folder in list(runs)[:3])
-        raise UserError(f"there are {len(runs)} runs in {path}; name one of them, such as {some}")
-    return next(iter(runs.items()))
 
 
 def _agent_of(
@@ -91,11 +77,3 @@ def _config_of(spec: Mapping[str, Any]) -> RainbowConfig | SimpleConfig:
     if spec["agent"] == "simple":
         return SimpleConfig(**values)
     return RainbowConfig(**values | {"bonus": BonusConfig(**values["bonus"])})
-
-
-def _read_spec(path: Path) -> dict[str, Any]:
-    try:
-        spec = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is damaged (not valid JSON); name another run") from error
-    return spec if isinstance(spec, dict) else {}

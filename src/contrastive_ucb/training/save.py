@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from contrastive_ucb.agents.tabular_world import TabularWorld
 from contrastive_ucb.envs.batch import Env
@@ -61,7 +61,7 @@ def save_agent(agent: Learner[Any], folder: str | Path) -> Path:
 def load_agent(folder: str | Path) -> ContrastiveUCB | ContrastiveULCB | DeepAgent:
     """The agent that was saved in `folder` last; it goes on exactly where it stopped.
 
-    The folder of a run of `cucb train` gives the deep agent at its newest checkpoint.
+    The folder of a run of `cucb solve` or `cucb train` gives its agent at the newest checkpoint.
     """
     from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
@@ -87,24 +87,25 @@ def load_agent(folder: str | Path) -> ContrastiveUCB | ContrastiveULCB | DeepAge
         agent = ContrastiveULCB([_made_again(TabularGame, env) for env in state["envs"]], **common)
     else:
         raise UserError(
-            f"{path} is no saved agent but a run, which is resumed by repeating its command; "
-            "a run of 'cucb train' is loaded by its folder, in which spec.json is"
+            f"{path} is a checkpoint of a run; name the folder of the run, in which spec.json is"
         )
     agent.session.load_states(state["session"])
     return agent
 
 
-def _agent_of_run(folder: Path) -> DeepAgent:
-    """The agent of a run of `cucb train`; any other folder is an error of one line."""
+def _agent_of_run(folder: Path) -> ContrastiveUCB | ContrastiveULCB | DeepAgent:
+    """The agent of a run; any other folder is an error of one line."""
     from contrastive_ucb.experiments.deep_agent import DeepAgent
+    from contrastive_ucb.experiments.find import command_of, find_run
+    from contrastive_ucb.experiments.solved import load_solved
 
-    if not (folder / "spec.json").is_file():
+    if not any(folder.rglob("spec.json")):
         raise UserError(f"there is no saved agent in {folder}; write one with agent.save(folder)")
-    if not (folder / "replay").is_dir():  # as runs of `cucb train` have from their first checkpoint
-        raise UserError(
-            f"{folder} is no saved agent but a run, which is resumed by repeating its command"
-        )
-    return DeepAgent.of_run(folder)
+    run_dir, spec = find_run(folder, "solve", "train")
+    if command_of(spec) == "train":
+        return DeepAgent.of_run(run_dir)
+    agent: Any = load_solved(run_dir, spec)
+    return cast("ContrastiveUCB | ContrastiveULCB", agent)
 
 
 def _env_state(env: Env | ObservedEnv) -> dict[str, Any]:
