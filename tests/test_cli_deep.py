@@ -69,6 +69,7 @@ def test_algos_shows_every_algorithm_and_where_they_differ(
     assert table["algos"].keys() == {*DEEP_PRESETS, "simple"}
     assert table["algos"]["otr"]["settings"]["updates_per_step"] == 8
     assert "atoms" not in table["algos"]["otr"]["settings"]  # alike in all
+    assert table["algos"]["curl"]["settings"]["curl_weight"] == 0.01  # on Pong
     assert all(one["what"] in said and one["source"] in said for one in table["algos"].values())
     row = next(line.split() for line in said.splitlines() if line.startswith("n_step"))
     header = next(line.split() for line in said.splitlines() if line.startswith("setting"))

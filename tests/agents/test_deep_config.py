@@ -32,6 +32,7 @@ from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
         ({"streams": 3}, "streams must be 1, or 2 with dueling=True, got 3"),
         ({"dueling": False}, "streams must be 1, .* got 2 with dueling=False"),
         ({"spr_weight": 1.0, "batch_size": 1}, "spr_weight needs batch_size 2 or more"),
+        ({"curl_weight": 1.0, "batch_size": 1}, "curl_weight needs batch_size 2 or more"),
         (
             {"distributional": False, "bonus": BonusConfig(scale=1.0)},
             "bonus.feature=probs are the probabilities of C51",

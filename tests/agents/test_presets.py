@@ -34,7 +34,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "n_step": (10, 3, 10, 10, 20, 10),
     "first_update": (1600, 20_000, 1600, 1600, 1600, 2000),
     "updates_per_step": (1, 8, 1, 1, 1, 2),
-    "target_every": (2000, 500, 1, 1, 2000, 1),
+    "target_every": (2000, 4000, 1, 1, 2000, 1),  # in updates; OTRainbow's 500 are steps
     "noisy": (0.1, 0, 0, 0, 0.1, 0.5),
     "epsilon": ((0, 0), (1, 0.01), (1, 0.1), (1, 0.01), (0, 0), (1, 0)),
     "eval_epsilon": (0.001, 0.001, 0.05, 0.001, 0.001, 0.001),
@@ -69,7 +69,8 @@ def test_random_actions_fade_over_the_published_steps(algo: str, length: int) ->
 
 def test_target_networks_are_copied_as_often_in_a_run_of_the_family() -> None:
     assert configure("der", {}, MINATAR).target_every == 200
-    assert configure("otr", {}, VECTOR).target_every == 25
+    assert configure("otr", {}, VECTOR).target_every == 25  # 500 steps / 20, an update a step
+    assert configure("rainbow", {}, MINATAR).target_every == 200
     assert configure("spr", {}, MINATAR).target_every == 1
 
 

@@ -32,7 +32,7 @@ def test_the_loss_is_the_mean_surprise_at_the_own_key(size: int, seed: int) -> N
     queries, keys = rng.normal(size=(2, size, 3))
     expected = 0.0
     for i in range(size):
-        logits = [queries[i] @ keys[j] for j in range(size)]
+        logits = [0.1 * queries[i] @ keys[j] for j in range(size)]
         expected -= (logits[i] - np.log(sum(np.exp(logits)))) / size
     found = curl_loss(torch.from_numpy(queries), torch.from_numpy(keys))
     assert found.item() == pytest.approx(expected, abs=1e-9)
@@ -42,7 +42,7 @@ def test_logits_are_bilinear_in_query_and_key_code() -> None:
     encoder, curl = make()
     one, other = images(5, 1), images(5, 2)
     q, k = curl.projection(encoder(one)), curl.key_projection(curl.key_encoder(other))
-    logits = torch.stack([torch.stack([a @ curl.bilinear.weight @ b for b in k]) for a in q])
+    logits = torch.stack([torch.stack([0.1 * a @ curl.bilinear.weight @ b for b in k]) for a in q])
     expected = torch.nn.functional.cross_entropy(logits, torch.arange(5))
     torch.testing.assert_close(curl(encoder, one, other), expected)
 
@@ -60,6 +60,8 @@ def test_codes_are_two_layers_with_layer_norms() -> None:
     ].sqrt()
     assert code.shape == (2, 128)
     torch.testing.assert_close(projection(latent), code)
+    names = {name for name, _ in projection.named_parameters()}
+    assert names == {"first.weight", "first.bias", "second.weight", "second.bias"}  # none of norms
 
 
 def test_gradients_reach_the_online_networks_alone() -> None:

@@ -164,6 +164,10 @@ class RainbowConfig:
             )
         if self.has_spr and self.batch_size < 2:
             raise ValueError("spr_weight needs batch_size 2 or more, for its batch norm; got 1")
+        if self.has_curl and self.batch_size < 2:
+            raise ValueError(
+                "curl_weight needs batch_size 2 or more, to tell observations apart; got 1"
+            )
         if self.bonus.is_on and self.bonus.feature == "probs" and not self.distributional:
             raise ValueError(
                 "bonus.feature=probs are the probabilities of C51; set distributional=True or "

@@ -65,6 +65,7 @@ class ModelLearner:
         own  how likely a step after the first begins with a frame of the model's own
         """
         model, config = self.model, self.config
+        model.check(windows.frames)
         size, length = windows.actions.shape
         frames, actions = self.tensor(windows.frames), self.tensor(windows.actions)
         alive, shown = self.floats(windows.alive), self.floats(windows.shown)
@@ -104,9 +105,16 @@ class ModelLearner:
         if not torch.isfinite(loss):
             broken = not_finite(losses)
             raise ArithmeticError(f"the loss of the {broken} has a NaN or infinite entry")
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.learning_rate(self.n_updates + 1)
         groups = [(list(self.model.parameters()), config.model_clip_norm)]
         descend(self.optimiser, self.model, groups, loss)
         return {f"losses/model_{name}": value.item() for name, value in losses.items()}
+
+    def learning_rate(self, number: int) -> float:
+        """Of update `number`, which counts from 1: it rises from 0, and stays."""
+        risen = min(1.0, number / max(1, self.config.model_warmup))
+        return self.config.model_learning_rate * risen
 
     def reward_mass(self, rewards: Tensor) -> Tensor:
         """Rewards (B,) as mass on the atoms (B, N), on the two beside them."""

@@ -48,7 +48,8 @@ class Network(nn.Module):
             streams=config.streams,
             dueling=config.dueling,
             sigma0=config.noisy,
-            gradient_scale=config.streams**-0.5,  # the gradients of both streams meet in the latent
+            # The gradients of both streams meet in the latent; CURL's release lets them add up.
+            gradient_scale=1.0 if config.has_curl else config.streams**-0.5,
         )
         self.prediction: SelfPrediction | None = None
         if config.has_spr:

@@ -101,7 +101,11 @@ class PPO:
     def __init__(self, network: ActorCritic, config: SimpleConfig):
         self.network, self.config = network, config
         self.optimiser = torch.optim.Adam(
-            network.parameters(), config.learning_rate, eps=config.adam_eps, fused=True
+            network.parameters(),
+            config.learning_rate,
+            betas=config.adam_betas,
+            eps=config.adam_eps,
+            fused=True,
         )
         self.n_updates = 0
 

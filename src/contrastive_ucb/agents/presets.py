@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from math import prod
+from math import ceil, inf, prod
 from typing import Any
 
 from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
@@ -41,59 +41,66 @@ ALGORITHMS = {
     "rainbow": About("the learner as it was published, for long runs", "Hessel et al. 2018"),
     "simple": About("SimPLe: PPO inside a learnt world model", "Kaiser et al. 2020"),
 }
+# The defaults of RainbowConfig are SPR's, from its appendix. Names in .gin are Dopamine's files.
 DER = RainbowConfig(
-    hidden=512,
-    streams=1,
-    noisy=0.1,
-    epsilon=(0.0, 0.0),  # noise explores
-    updates_per_step=1.0,
-    first_update=1600,
-    target_every=2000,
-    augment=False,
+    hidden=512,  # Dopamine's FullRainbowNetwork
+    streams=1,  # the same: one hidden layer before value and advantage
+    noisy=0.1,  # van Hasselt et al., table of settings
+    epsilon=(0.0, 0.0),  # the same: noise explores
+    updates_per_step=1.0,  # DER.gin, update_period
+    first_update=1600,  # DER.gin, min_replay_history
+    target_every=2000,  # DER.gin, target_update_period
+    augment=False,  # DER.gin, data_augmentation
 )
 DRQ = RainbowConfig(
-    hidden=512,
+    hidden=512,  # as DER's
     streams=1,
-    distributional=False,  # Huber
-    noisy=0.0,
-    priority_exponent=0.0,  # uniform
-    epsilon=(1.0, 0.1),
-    epsilon_steps=5000,
-    eval_epsilon=0.05,
-    updates_per_step=1.0,
-    first_update=1600,
-    bonus=BonusConfig(feature="hidden"),  # there are no probabilities
+    distributional=False,  # DrQ.gin; Huber, Kostrikov et al.
+    noisy=0.0,  # DrQ.gin
+    priority_exponent=0.0,  # DrQ.gin, replay_scheme uniform
+    epsilon=(1.0, 0.1),  # DrQ.gin, epsilon_train
+    epsilon_steps=5000,  # DrQ.gin, epsilon_decay_period
+    eval_epsilon=0.05,  # DrQ.gin
+    updates_per_step=1.0,  # DrQ.gin, update_period
+    first_update=1600,  # DrQ.gin, min_replay_history
+    bonus=BonusConfig(feature="hidden"),  # ours: there are no probabilities
 )
-SPR = RainbowConfig(spr_weight=5.0)
+SPR = RainbowConfig(spr_weight=5.0)  # Schwarzer et al., appendix
 DEEP_PRESETS: dict[str, RainbowConfig] = {
     "rainbow": RainbowConfig(
+        # Hessel et al., table of settings:
         hidden=512,
         n_step=3,
         learning_rate=6.25e-5,
         epsilon=(0.0, 0.0),  # noise explores
         updates_per_step=0.25,
-        first_update=20_000,
+        first_update=20_000,  # 80,000 frames
         target_every=2000,  # 32,000 frames
-        augment=False,
+        augment=False,  # theirs are plain frames
     ),
     "der": DER,
     "otr": replace(
         DER,
-        n_step=3,
-        learning_rate=6.25e-5,
+        n_step=3,  # OTRainbow.gin, update_horizon; what follows is there too
+        learning_rate=6.25e-5,  # "original Rainbow"
         noisy=0.0,
         epsilon=(1.0, 0.01),
         epsilon_steps=50_000,
         dueling=False,
         double=False,
-        updates_per_step=8.0,
-        first_update=20_000,
-        target_every=500,
+        updates_per_step=8.0,  # num_updates_per_train_step
+        first_update=20_000,  # min_replay_history
+        target_every=4000,  # target_update_period is 500 steps, of 8 updates each
     ),
     "drq": DRQ,
-    "drq-eps": replace(DRQ, epsilon=(1.0, 0.01), eval_epsilon=0.001),
-    "curl": replace(
-        DER, encoder="data-efficient", hidden=256, streams=2, n_step=20, curl_weight=1.0
+    "drq-eps": replace(DRQ, epsilon=(1.0, 0.01), eval_epsilon=0.001),  # DrQ_eps.gin
+    "curl": replace(  # Laskin et al., their release
+        DER,
+        encoder="data-efficient",  # its --architecture
+        hidden=256,  # --hidden-size, of each stream
+        streams=2,
+        n_step=20,  # --multi-step
+        curl_weight=1.0,  # 1 but for the games below
     ),
     "spr": SPR,
     "spr-ucb": replace(SPR, bonus=BonusConfig(scale=1.0)),
@@ -145,9 +152,11 @@ class Family:
     shorter: int = 1  # by this much than Atari's 100,000 steps are runs, and schedules with them
 
     def differences(self, agent: RainbowConfig) -> dict[str, Any]:
+        # Target networks are copied after so many updates: where there are fewer, after fewer.
+        fewer = min(1.0, self.settings.get("updates_per_step", inf) / agent.updates_per_step)
         schedules = {
-            name: -(-getattr(agent, name) // self.shorter)
-            for name in ("epsilon_steps", "target_every")
+            "epsilon_steps": ceil(agent.epsilon_steps / self.shorter),
+            "target_every": ceil(agent.target_every * fewer / self.shorter),
         }
         return {**schedules, **self.settings}
 

@@ -16,7 +16,8 @@ one pass over K + 1 observations, without a gradient. A target network that is o
 its own, and the online network then looks at the same augmented s_{t+n} to choose the action.
 
 Noise is drawn once an update, after the bonus is computed: the bonus of a noisy feature and the
-actions until the next update see the same noise.
+actions until the next update see the same noise. Before the first update every greedy action draws
+its own: where noise is all that explores, one draw would be one deterministic policy.
 """
 
 from __future__ import annotations
@@ -124,6 +125,8 @@ class Rainbow:
         return action, self.bonus.visit(latent, action) if self.bonus and remembers else {}
 
     def _greedy(self, latent: Tensor) -> int:
+        if self.n_updates == 0:
+            self._sample_noise()
         q = self.network.q_values(latent)[0]
         if self.bonus is not None and self.config.bonus.optimistic:
             q = q + self.bonus.of_all(latent)[0]

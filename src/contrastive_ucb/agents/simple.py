@@ -37,7 +37,8 @@ class Simple:
 
     frame_shape  of one frame, (C, H, W) of uint8 or (dim,) of float32
     stack        frames an observation of the policy
-    value_range  smallest and largest return; rewards are foreseen on it
+    value_range  smallest and largest return; rewards are foreseen on it unless the configuration
+                 has a support
     """
 
     bonus: None = None  # it explores by its policy alone
@@ -73,7 +74,7 @@ class Simple:
             hidden=config.model_hidden,
             pull=config.bits_pull,
         ).to(device)
-        support = atoms(*value_range, config.reward_atoms).to(device)
+        support = atoms(*(config.support or value_range), config.reward_atoms).to(device)
         self.world = ModelLearner(model, support, config)
         self.ppo = PPO(ActorCritic(self.inputs.shape, n_actions, config, rng).to(device), config)
         self.streams = {name: stream(seed, name) for name in STREAMS}

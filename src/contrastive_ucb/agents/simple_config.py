@@ -1,8 +1,9 @@
 """Everything that can be set about SimPLe, its two sizes, and how much is learnt when.
 
-The defaults are the published ones (Kaiser et al. 2020, and `rlmb_base_stochastic_discrete`,
-`next_frame_basic_stochastic_discrete` and `ppo_original_params` of their code). `small` runs on one
-core of a CPU. Settings come in layers, each over the ones before:
+The defaults are the published ones (Kaiser et al. 2020, and `next_frame_basic_stochastic_discrete`
+and `ppo_original_params` of their code with what `rlmb_base_stochastic_discrete` puts over them);
+docs/simple.md lists what differs. `small` runs on one core of a CPU. Settings come in layers, each
+over the ones before:
 
     the size < the kind of frames < yours
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Any, Literal
 
+from contrastive_ucb.agents.deep_config import RainbowConfig
 from contrastive_ucb.agents.settings_checks import (
     check_kinds,
     check_names,
@@ -60,7 +62,10 @@ class SimpleConfig:
     model_hidden: int = 128
     """Units before the bits, the reward and the end."""
     reward_atoms: int = 21
-    """Rewards that are told apart, over the environment's range of values."""
+    """Rewards that are told apart, evenly spaced over `support`."""
+    support: tuple[float, float] | None = None
+    """The smallest and the largest reward that are told apart; by default the environment's range
+    of values. What is beyond counts as the nearest of them."""
     frame_weight: float = 1e-3
     """Weight of the frame and its bits beside reward and end; all are in nats."""
     loss_floor: float = 0.03
@@ -76,7 +81,9 @@ class SimpleConfig:
     model_batch: int = 4
     """Windows an update of the world model."""
     model_learning_rate: float = 1e-4
-    """Of Adam for the world model."""
+    """Of Adam for the world model. Published is 0.002 of Adafactor, in parts of the weights."""
+    model_warmup: int = 2000
+    """Updates of the world model in which its learning rate rises from 0."""
     model_clip_norm: float = 1.0
     """Largest norm of the world model's gradient."""
 
@@ -90,7 +97,7 @@ class SimpleConfig:
     """Phases with as many rounds again, once for each time they are named."""
     encoder: Literal["auto", "atari", "minatar", "mlp", "data-efficient"] = "auto"
     """The network before the policy; auto looks at the shape of the frames."""
-    hidden: int = 256
+    hidden: int = 128
     """Units of the policy's hidden layer."""
     mlp: tuple[int, ...] = (64, 64)
     """Widths of the layers of the encoder for vectors."""
@@ -102,16 +109,18 @@ class SimpleConfig:
     """How far the ratio of probabilities may move from 1."""
     entropy: float = 0.01
     """Weight of the policy's entropy."""
-    value_weight: float = 1.0
-    """Weight of the value's loss."""
+    value_weight: float = 2.0
+    """Weight of the value's loss, half the square of its error; published is 1 of the whole."""
     passes: int = 3
     """Passes over the steps of a round."""
     batch_size: int = 320
     """Steps an update of the policy."""
-    learning_rate: float = 2.5e-4
+    learning_rate: float = 1e-4
     """Of Adam for the policy."""
-    adam_eps: float = 1e-5
-    """epsilon of Adam."""
+    adam_betas: tuple[float, float] = (0.85, 0.997)
+    """beta_1 and beta_2 of Adam for the policy."""
+    adam_eps: float = 1e-6
+    """epsilon of Adam for the policy."""
     clip_norm: float = 0.5
     """Largest norm of the policy's gradient."""
 
@@ -125,7 +134,7 @@ class SimpleConfig:
             check_size(name, getattr(self, name))
         for name in ("reward_atoms", "replay_capacity"):
             check_size(name, getattr(self, name), least=2)
-        for name in ("halvings", "doublings", "middle", "own_frames_after"):
+        for name in ("halvings", "doublings", "middle", "own_frames_after", "model_warmup"):
             check_size(name, getattr(self, name), least=0)
         check_positive(self, "model_learning_rate", "model_clip_norm", "learning_rate", "clip_norm")
         check_positive(self, "adam_eps", "clip", "frame_weight")
@@ -137,6 +146,10 @@ class SimpleConfig:
             check_size("each of extra_rounds", epoch)
         if self.frame_max is not None and self.frame_max <= 0:
             raise ValueError(f"frame_max must be positive, got {self.frame_max}")
+        if self.support is not None and not self.support[0] < self.support[1]:
+            raise ValueError(f"support must go up, got {self.support}")
+        if not 0 <= min(self.adam_betas) <= max(self.adam_betas) < 1:
+            raise ValueError(f"adam_betas must be at least 0 and below 1, got {self.adam_betas}")
         if not self.mlp or min(self.mlp) < 1:
             raise ValueError(f"mlp must be widths of at least 1, got {self.mlp}")
 
@@ -160,14 +173,17 @@ SMALL = replace(
     first_model_updates=600,
     model_batch=64,
     model_learning_rate=2e-3,
+    model_warmup=0,
     model_clip_norm=10.0,
     rounds=50,
     extra_rounds=(),
-    hidden=128,
     mlp=(64,),
     clip=0.2,
+    value_weight=1.0,
     batch_size=200,
     learning_rate=1e-3,
+    adam_betas=(0.9, 0.999),
+    adam_eps=1e-5,
 )
 SIZES: dict[str, SimpleConfig] = {"full": FULL, "small": SMALL}
 # What differs in `small` by the kind of frames, which is the encoder that suits them.
@@ -189,7 +205,7 @@ def configure_simple(
     name = settings.get("size", "full" if kind == "atari" else "small")
     if name not in SIZES:
         raise ValueError(f"no size is called {name!r}; {hint(str(name), SIZES)}")
-    check_names(settings, [one.name for one in fields(SimpleConfig)])
+    _check_names(settings)
     layers = KINDS[kind] if name == "small" else {}
     return replace(SIZES[name], **{**layers, **settings})
 
@@ -206,3 +222,20 @@ def model_updates_in(config: SimpleConfig, epoch: int, share: float = 1.0) -> in
 def rounds_in(config: SimpleConfig, epoch: int, share: float = 1.0) -> int:
     """Rounds of PPO in learning phase `epoch`."""
     return max(1, round(share * config.rounds)) * (1 + config.extra_rounds.count(epoch))
+
+
+def _check_names(settings: Mapping[str, Any]) -> None:
+    """Stop at the first setting that SimPLe does not have; one of other agents is said to be so."""
+    own, others = ({one.name for one in fields(kind)} for kind in (SimpleConfig, RainbowConfig))
+    for key in settings:
+        if key.partition(".")[0] == "bonus":
+            raise ValueError(
+                f"simple has no bonus, so {key} cannot be set; choose another agent, which "
+                "`cucb algos` lists"
+            )
+        if key in others - own:
+            raise ValueError(
+                f"simple is no Rainbow agent and has no setting {key!r}; choose another agent, "
+                "which `cucb algos` lists, or a setting of simple from `cucb train --help`"
+            )
+    check_names(settings, own)

@@ -27,14 +27,14 @@ def run(arguments: Sequence[str]) -> None:
 
     options = parse(Algos, arguments, "cucb algos", Algos())
     name = canonical_name(options.env)
-    settings = differences(settings_of(frame_shape_of(name)))
+    settings = differences(settings_of(frame_shape_of(name), name))
     about = [["agent", "what it is", "source"]]
     about += [[algo, one.what, one.source] for algo, one in ALGORITHMS.items()]
     lines = [
         text_table(about, numbers=False),
         f"where they differ on {name} (SimPLe has settings of its own):",
         text_table(rows(settings)),
-        "any of them takes the UCB bonus, such as: cucb train Pong --algo der --set bonus.scale=1",
+        "any but simple takes the UCB bonus: cucb train Pong --algo der --set bonus.scale=1",
     ]
     agents: dict[str, Any] = {
         algo: {"what": one.what, "source": one.source, "settings": settings.get(algo, {})}

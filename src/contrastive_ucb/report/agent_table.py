@@ -8,17 +8,22 @@ from typing import Any
 
 from contrastive_ucb.agents.deep_config import RainbowConfig
 from contrastive_ucb.agents.presets import ALGORITHMS, DEEP_PRESETS, configure
+from contrastive_ucb.representation.encoder_shapes import choose_encoder
 
 Settings = dict[str, dict[str, Any]]  # agent: setting: value
 
 
-def settings_of(frame_shape: tuple[int, ...] | None = None) -> Settings:
-    """Every setting of every Rainbow agent for frames of this shape, by default Atari's."""
+def settings_of(shape: tuple[int, ...] = (1, 84, 84), game: str = "") -> Settings:
+    """Every setting of every Rainbow agent for frames of this shape, by default Atari's, and for
+    this game, the one name of an environment; without agents that such frames are nothing for."""
     names = [one.name for one in fields(RainbowConfig) if one.name != "bonus"]
     found: Settings = {}
     for algo in (name for name in ALGORITHMS if name in DEEP_PRESETS):
-        config = configure(algo, {}, frame_shape)
+        config = configure(algo, {}, shape, game)
+        if config.has_curl and len(shape) != 3:  # there is nothing to crop
+            continue
         found[algo] = {name: getattr(config, name) for name in names}
+        found[algo]["augment"] = config.augment and choose_encoder(shape) == "atari"
         found[algo]["bonus.scale"] = config.bonus.scale
     return found
 

@@ -5,9 +5,10 @@
 | q         | `queries`       | (B, 128)  | online encoder and projection of one random crop    |
 | k         | `keys`          | (B, 128)  | key encoder and projection of another, no gradient  |
 | W         | `bilinear`      | (128, 128)|                                                     |
-| q' W k    | logits          | (B, B)    | the pair on the diagonal is the same observation    |
+| .1 q' W k | logits          | (B, B)    | the pair on the diagonal is the same observation    |
 
-The key networks follow the online ones: theta_k <- m theta_k + (1 - m) theta_q after every update.
+The factor .1, and layer norms that have no gain or shift to learn, are those of the release. The
+key networks follow the online ones: theta_k <- m theta_k + (1 - m) theta_q after every update.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from contrastive_ucb.representation.encoders import Encoder, linear
 from contrastive_ucb.representation.rescale import flatten
 
 HIDDEN, CODE = 256, 128  # units of the projection
+SHARPNESS = 0.1  # of the softmax, the inverse of a temperature
 
 
 class Projection(nn.Module):
@@ -31,14 +33,12 @@ class Projection(nn.Module):
 
     def __init__(self, inputs: int, rng: np.random.Generator):
         super().__init__()
-        self.first, self.first_norm = linear(inputs, HIDDEN, rng), nn.LayerNorm(HIDDEN)
-        self.second, self.second_norm = linear(HIDDEN, CODE, rng), nn.LayerNorm(CODE)
+        self.first, self.second = linear(inputs, HIDDEN, rng), linear(HIDDEN, CODE, rng)
 
     def forward(self, latent: Tensor) -> Tensor:
         """latent (B, ...); returns (B, 128)."""
-        hidden = self.first_norm(self.first(flatten(latent))).relu()
-        out: Tensor = self.second_norm(self.second(hidden))
-        return out
+        hidden = F.layer_norm(self.first(flatten(latent)), (HIDDEN,)).relu()
+        return F.layer_norm(self.second(hidden), (CODE,))
 
 
 class Curl(nn.Module):
@@ -69,13 +69,13 @@ class Curl(nn.Module):
 
 
 def curl_loss(queries: Tensor, keys: Tensor) -> Tensor:
-    """InfoNCE: mean over i of -log softmax_j(q_i . k_j) at j = i.
+    """InfoNCE: mean over i of -log softmax_j(.1 q_i . k_j) at j = i.
 
     queries  q    (B, P)
     keys     W k  (B, P); returns ()
     """
     own = torch.arange(len(queries), device=queries.device)
-    return F.cross_entropy(queries @ keys.mT, own)
+    return F.cross_entropy(SHARPNESS * queries @ keys.mT, own)
 
 
 @torch.no_grad()

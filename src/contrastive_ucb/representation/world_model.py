@@ -23,13 +23,15 @@ drawn one by one would show half a ball here and half a ball there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from contrastive_ucb.errors import UserError
 from contrastive_ucb.representation.bits import BitPrior, draw_bits
 from contrastive_ucb.representation.encoders import linear
 from contrastive_ucb.representation.trunks import Trunk, flat
@@ -109,6 +111,15 @@ class WorldModel(nn.Module):
         self.register_buffer("low", torch.full(frame_shape[:1], -most))
         self.register_buffer("high", torch.full(frame_shape[:1], most))
         self.register_buffer("change", torch.ones(frame_shape[:1]))
+
+    def check(self, frames: NDArray[Any]) -> None:
+        """Stop at stored frames that have more than marks: the loss of an entry above 1 would be
+        below any floor, and nothing would be learnt."""
+        if self.kind == "bernoulli" and (most := frames.max()) > self.frame_max:
+            raise UserError(
+                f"a frame has an entry {most}, and frame_max is {self.frame_max:g}; "
+                f"--set frame_max={most}, or the largest entry that frames can have"
+            )
 
     def scaled(self, frames: Tensor) -> Tensor:
         """Stored frames as floats."""

@@ -57,6 +57,7 @@ class SimpleTrainer:
         """Steps until `until` of them are taken, and the learning phases that belong to them."""
         if self.n_steps == 0:
             self.replay.begin(self.env.reset())
+            self._check_frames(0)
         while True:
             if any(self.left.values()):
                 yield Event(self.n_steps, self._learn())
@@ -71,12 +72,21 @@ class SimpleTrainer:
         action = int(uniform * self.env.n_actions)
         if self.epoch:
             action = self.agent.act(self.replay.observation(), uniform)
+        before = self.replay.history.now
         figures = take_step(self.env, self.replay, self.returns, action)
+        self._check_frames(before + 1)
         self.n_steps += 1
         self.fresh += 1
         if self._is_due():
             self._begin_phase()
         return figures
+
+    def _check_frames(self, first: int) -> None:
+        """Stop at a frame from time `first` on that the world model cannot learn: it is better to
+        know now than after a whole epoch."""
+        history = self.replay.history
+        times = np.arange(first, history.now + 1)
+        self.agent.world.model.check(history.frame[times % history.capacity])
 
     def _is_due(self) -> bool:
         """Whether a learning phase follows this step."""
