@@ -46,6 +46,30 @@ def test_the_deep_control_had_three_times_the_episodes() -> None:
     assert min(run["episodes"] for run in runs("rich-lock-6-rainbow")) >= 3 * fmean(needed)
 
 
+@pytest.mark.parametrize(("horizon", "least", "of"), [(6, 9, 10), (12, 9, 10), (24, 4, 5)])
+def test_the_rich_lock_is_opened(horizon: int, least: int, of: int) -> None:
+    found = runs(f"rich-lock-{horizon}-contrastive-ucb")
+    assert len(found) == of
+    assert sum(run["solved_at"] is not None for run in found) >= least
+
+
+@pytest.mark.parametrize("horizon", [6, 12])
+@pytest.mark.parametrize("control", ["no-bonus", "uniform"])
+def test_without_the_bonus_it_stays_shut(horizon: int, control: str) -> None:
+    assert all(run["solved_at"] is None for run in runs(f"rich-lock-{horizon}-{control}"))
+
+
+def test_the_error_in_the_continuous_mdp_falls_and_its_values_are_optimistic() -> None:
+    slopes = record("continuous")["summary"]["zeta_slopes"]
+    assert len(slopes) == len(runs("continuous")) == 10
+    assert sum(slope <= -0.8 for slope in slopes) >= 8
+    assert all(run["strictly_optimistic_fraction"] == 1 for run in runs("continuous"))
+
+
+def test_refitting_all_steps_together_is_worth_it() -> None:
+    assert record("bench")["summary"]["one_by_one_over_together"] >= 2.5
+
+
 def runs(name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = record(name)["summary"]["runs"]
     return found

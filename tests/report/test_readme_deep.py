@@ -6,7 +6,14 @@ from contrastive_ucb.report.readme_deep import agent_name, deep_text
 
 
 def run(env: str, seed: int = 0, **more: Any) -> dict[str, Any]:
-    own = {"algo": "spr-ucb", "env": env, "seed": seed, "bonus": "paper", "steps": 4000}
+    own = {
+        "algo": "spr-ucb",
+        "env": env,
+        "seed": seed,
+        "bonus": "paper",
+        "steps": 4000,
+        "updates": 1000,
+    }
     return {**own, "episodes": 400, "evaluation": {"mean": 0.25}, **more}
 
 
@@ -38,12 +45,12 @@ def test_scores_with_their_interval() -> None:
     text = deep_text(records)
     assert "little more than their range" not in text
     _, _, first, second = rows_of(text)
-    assert first[:4] == [game, "spr-ucb, paper", "4,000", "2.00"]
-    low, high = (float(word) for word in first[4].split(" to "))
+    assert first[:5] == [game, "spr-ucb, paper", "4,000", "1,000", "2.00"]
+    low, high = (float(word) for word in first[5].split(" to "))
     assert 0 <= low < 2 < high <= 4
     few = {"runs": several[:3]}
     assert "fewer than 5 seeds is little more than their range" in deep_text({"few": few})
-    assert second == ["Pong", "spr", "4,000", "-20.50", "one seed", "1"]
+    assert second == ["Pong", "spr", "4,000", "1,000", "-20.50", "one seed", "1"]
 
 
 def test_what_has_no_file_is_left_out() -> None:
@@ -60,12 +67,15 @@ def test_costs() -> None:
         "yardstick_spr_over_spr",
         "yardstick_over_reference",
         "minatar_updates_per_second_one_core_spr",
+        "spr_over_drq",
+        "spr_over_der",
     )
     figures = {name: float(at) for at, name in enumerate(names, 11)}
     text = deep_text({"bench-deep": {"summary": figures}})
     assert "SPR takes 11 ms" in text
     assert "`paper` 12 ms" in text
     assert "takes 14.0x as long as `paper` (15.0x with the default allocator)" in text
+    assert "19.0x as long as one of DrQ, 20.0x as long as one of DER" in text
     assert text.endswith("18 updates a second on one core.")
     marks = {names[0]: (">=", 11.0), names[1]: (">=", 12.5), names[2]: ("<=", 12)}
     text = deep_text({"bench-deep": {"summary": figures, "marks": marks}})

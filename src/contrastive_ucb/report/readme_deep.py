@@ -31,8 +31,9 @@ def deep_text(records: Mapping[str, Record]) -> str:
         few = any(FEWEST <= len(record["runs"]) < FEW for record in games)
         remark = f"; an interval of fewer than {FEW} seeds is little more than their range"
         parts += [
-            "**MinAtar and Atari** (raw scores of whole episodes at the end of training, greedy in"
-            f" Q{remark if few else ''})",
+            "**MinAtar and Atari** (raw scores of whole episodes at the end of training, without noise"
+            " and bonus, with each agent's own part of random actions, .05 for `drq` and .001 for most"
+            f"{remark if few else ''})",
             score_table(games),
         ]
     if "bench-deep" in records:
@@ -64,11 +65,10 @@ def score_table(records: Sequence[Record]) -> str:
         scores = np.array([[run["evaluation"]["mean"]] for run in runs])
         mean, low, high = (float(one[0]) for one in mean_interval(scores))
         interval = f"{low:.2f} to {high:.2f}" if len(runs) > 1 else "one seed"
-        steps = f"{runs[0]['steps']:,}"
-        rows.append(
-            (runs[0]["env"], agent_name(runs[0]), steps, f"{mean:.2f}", interval, str(len(runs)))
-        )
-    header = ("game", "agent", "steps", "mean score", "95% interval of the mean", "seeds")
+        lengths = f"{runs[0]['steps']:,}", f"{runs[0].get('updates', 0):,}"
+        shown = f"{mean:.2f}", interval, str(len(runs))
+        rows.append((runs[0]["env"], agent_name(runs[0]), *lengths, *shown))
+    header = ("game", "agent", "steps", "updates", "mean score", "95% interval", "seeds")
     return Table(header, tuple(sorted(rows))).to_markdown()
 
 
@@ -95,7 +95,9 @@ def costs_text(bench: Record) -> str:
         f" order of work takes {figures['yardstick_over_paper']:.1f}x as long as `paper`"
         f" ({figures['yardstick_default_over_paper']:.1f}x with the default allocator),"
         f" {figures['yardstick_spr_over_spr']:.1f}x for SPR alone,"
-        f" {figures['yardstick_over_reference']:.1f}x for `reference`. MinAtar:"
+        f" {figures['yardstick_over_reference']:.1f}x for `reference`. An update of SPR takes"
+        f" {figures['spr_over_drq']:.1f}x as long as one of DrQ, {figures['spr_over_der']:.1f}x as"
+        " long as one of DER, and there are two of them a step instead of one. MinAtar:"
         f" {figures['minatar_updates_per_second_one_core_spr']:.0f} updates a second on one core."
         f"{misses}"
     )

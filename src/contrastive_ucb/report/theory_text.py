@@ -206,7 +206,7 @@ the error (F4).
     "F16": (
         "the rich lock",
         """
-Networks take hours, so this command does not run them: `benchmarks/neural_results.py` does, and
+This command runs no networks: `benchmarks/neural_results.py` does, and
 [neural.md](neural.md) says how. A mark of H that is missing here was not run. What it found so
 far:
 
