@@ -22,7 +22,7 @@ from experiments.training_runs import (
     training,
 )
 
-from contrastive_ucb.agents.presets import BONUSES
+from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS
 from contrastive_ucb.agents.rainbow import Rainbow
 from contrastive_ucb.envs.deepsea_grid import solved_at
 from contrastive_ucb.errors import UserError
@@ -102,9 +102,17 @@ def test_other_settings_go_to_another_folder_and_other_spellings_do_not(tmp_path
     assert training(BREAKOUT).spec().task == "MinAtar-Breakout-v1"
 
 
+@pytest.mark.parametrize("algo", DEEP_PRESETS)
+def test_every_method_plays_atari(algo: str, tmp_path: Path) -> None:
+    summary = run(training("Pong", algo, steps=24), tmp_path, eval_episodes=1)
+    assert (summary["steps"], summary["updates"]) == (24, 4)
+
+
+@pytest.mark.parametrize("algo", DEEP_PRESETS)
 def test_nan_stops_and_leaves_the_last_good_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    task = training(BREAKOUT, algo)
     real = Rainbow.update
 
     def spoilt(agent: Rainbow, replay: Any, batch: Any) -> dict[str, float]:
@@ -114,9 +122,9 @@ def test_nan_stops_and_leaves_the_last_good_checkpoint(
 
     monkeypatch.setattr(Rainbow, "update", spoilt)
     with pytest.raises(ArithmeticError, match=r"NaN.* at step 26 .*step_25 is the last good"):
-        run(training(), tmp_path, every=0.0)
+        run(task, tmp_path, every=0.0)
     monkeypatch.setattr(Rainbow, "update", real)
-    same_results(run(training(), tmp_path / "whole"), run(training(), tmp_path))
+    same_results(run(task, tmp_path / "whole"), run(task, tmp_path))
 
 
 def test_damaged_done_says_what_to_do(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from experiments.training_runs import (
     without_time,
 )
 
+from contrastive_ucb.agents.presets import DEEP_PRESETS
 from contrastive_ucb.experiments import train as module
 from contrastive_ucb.experiments.trained import load_trained
 from contrastive_ucb.training.checkpoint import (
@@ -46,7 +47,8 @@ TASKS = {
     "sea": training(**OPTIMISTIC),
     "sea, a factor that visits move": training(**OPTIMISTIC, hidden=64),
     "breakout": training(BREAKOUT),
-    **{algo: training(BREAKOUT, algo) for algo in ("rainbow", "der", "otr", "drq", "curl")},
+    **{algo: training(BREAKOUT, algo) for algo in DEEP_PRESETS if algo != "spr-ucb"},
+    "a bonus on hidden features of DrQ": training(BREAKOUT, "drq", bonus__scale=1.0),
     "published, with a target network": training(bonus__preset="reference", target_every=4),
 }
 
