@@ -31,9 +31,9 @@ def deep_text(records: Mapping[str, Record]) -> str:
         few = any(FEWEST <= len(record["runs"]) < FEW for record in games)
         remark = f"; an interval of fewer than {FEW} seeds is little more than their range"
         parts += [
-            "**MinAtar and Atari** (raw scores of whole episodes at the end of training, without noise"
-            " and bonus, with each agent's own part of random actions, .05 for `drq` and .001 for most"
-            f"{remark if few else ''})",
+            "**MinAtar and Atari** (raw scores of whole episodes at the end of training, without"
+            " noise and bonus, with each agent's own part of random actions, .05 for `drq` and .001"
+            f" for most{remark if few else ''})",
             score_table(games),
         ]
     if "bench-deep" in records:
