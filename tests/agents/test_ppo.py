@@ -108,6 +108,13 @@ def experience(ppo: PPO, seed: int = 0, n: int = 64) -> Experience:
     return Experience(seen, actions, taken(log_probs, actions), standardised(paid), paid)
 
 
+def test_adam_has_the_settings_of_the_policy() -> None:
+    given = {"adam_beta1": 0.7, "adam_beta2": 0.8, "adam_eps": 1e-3, "learning_rate": 0.2}
+    ppo = bandit(dict(given))
+    (group,) = ppo.optimiser.param_groups
+    assert (group["betas"], group["eps"], group["lr"]) == ((0.7, 0.8), 1e-3, 0.2)
+
+
 def test_a_new_policy_prefers_nothing() -> None:
     logits, values = bandit().network(torch.rand(5, 3))
     assert logits.shape == (5, 4)

@@ -87,6 +87,36 @@ def test_a_reward_between_two_atoms_is_shared_by_them() -> None:
     torch.testing.assert_close(got @ agent.world.support, torch.tensor([0.0, 6.0, 20.0]))
 
 
+def test_the_support_of_rewards_can_be_set_and_is_the_range_of_values_otherwise() -> None:
+    """Rewards beyond the range that was guessed for an environment were cut off without a word."""
+    usual, _ = learner(steps=0)
+    assert (usual.world.support[0], usual.world.support[-1]) == (0.0, 20.0)
+    agent, _ = learner(reward_atoms=5, support=(-40.0, 40.0), steps=0)
+    assert agent.world.support.tolist() == [-40.0, -20.0, 0.0, 20.0, 40.0]
+    rewards = torch.tensor([-40.0, 30.0, 99.0])
+    foreseen = agent.world.reward_mass(rewards) @ agent.world.support
+    torch.testing.assert_close(foreseen, torch.tensor([-40.0, 30.0, 40.0]))
+
+
+def test_the_learning_rate_of_the_model_rises_and_stays() -> None:
+    agent, replay = learner(model_learning_rate=1e-3, model_warmup=4)
+    rates = []
+    for _ in range(6):
+        agent.update_model(replay)
+        rates += [group["lr"] for group in agent.world.optimiser.param_groups]
+    assert rates == pytest.approx([2.5e-4, 5e-4, 7.5e-4, 1e-3, 1e-3, 1e-3])
+    without, _ = learner(model_learning_rate=1e-3, model_warmup=0, steps=0)
+    assert without.world.learning_rate(1) == 1e-3
+
+
+def test_updates_refuse_frames_beyond_frame_max() -> None:
+    """Whoever fills a memory without the trainer is told as well."""
+    agent, replay = learner()
+    replay.history.frame[:50, 0, 4, 4] = 3
+    with pytest.raises(ValueError, match="an entry 3, and frame_max is 1; --set frame_max=3"):
+        agent.update_model(replay)
+
+
 @pytest.mark.parametrize("own", [0.0, 1.0])
 def test_later_steps_begin_with_real_frames_or_with_its_own(
     own: float, monkeypatch: pytest.MonkeyPatch

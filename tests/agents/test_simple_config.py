@@ -29,14 +29,22 @@ def test_full_has_the_published_numbers() -> None:
     assert (full.model_updates, full.first_model_updates) == (15_000, 45_000)
     assert (full.history, full.width, full.doublings, full.middle) == (4, 96, 3, 2)
     assert (full.bits, full.loss_floor, full.model_batch) == (128, 0.03, 4)
+    assert (full.model_hidden, full.unroll, full.own_frames_after) == (128, 6, 40_000)
+    assert (full.model_warmup, full.model_clip_norm) == (2000, 1)
     assert (full.discount, full.trace, full.clip, full.entropy) == (0.99, 0.95, 0.1, 0.01)
-    assert (full.learning_rate, full.passes, full.value_weight, full.clip_norm) == (
-        2.5e-4,
-        3,
-        1,
-        0.5,
-    )
-    assert full.batch_size == 20 * full.rollouts
+    # The rate of the loop is put over the 0.00025 of `ppo_original_params`.
+    assert (full.learning_rate, full.passes, full.clip_norm) == (1e-4, 3, 0.5)
+    assert (full.adam_beta1, full.adam_beta2, full.adam_eps) == (0.85, 0.997, 1e-6)
+    assert full.value_weight / 2 == 1, "the loss here is half the square"
+    assert (full.hidden, full.batch_size) == (128, 20 * full.rollouts)
+
+
+def test_small_learns_as_before_the_published_numbers_were_mended() -> None:
+    """Results of `small` are kept in the repository."""
+    small = configure_simple({}, MINATAR)
+    assert (small.hidden, small.value_weight, small.learning_rate) == (128, 1, 1e-3)
+    assert (small.adam_beta1, small.adam_beta2, small.adam_eps) == (0.9, 0.999, 1e-5)
+    assert (small.model_learning_rate, small.model_warmup, small.support) == (2e-3, 0, None)
 
 
 def test_fifteen_epochs_dream_15_2_million_steps() -> None:
@@ -79,6 +87,7 @@ def test_every_setting_can_be_set_alone() -> None:
         "size": "small",
         "epochs": 2,
         "frame_max": 2.0,
+        "support": (-20.0, 20.0),
         "extra_rounds": (3,),
         "encoder": "mlp",
         "mlp": (5,),
@@ -95,7 +104,10 @@ def test_every_setting_can_be_set_alone() -> None:
     [
         ({"size": "smal"}, "no size is called 'smal'; did you mean 'small'"),
         ({"round": 3}, "no setting is called 'round'; did you mean 'rounds'"),
-        ({"bonus.scale": 1.0}, "no setting is called 'bonus.scale'"),
+        ({"bonus.scale": 1.0}, "simple has no bonus, so bonus.scale cannot be set; choose another"),
+        ({"bonus.preset": "paper"}, "simple has no bonus, so bonus.preset .*`cucb algos`"),
+        ({"updates_per_step": 1.0}, "simple is no Rainbow agent .* 'updates_per_step'; choose an"),
+        ({"n_step": 3}, "simple is no Rainbow agent .* 'n_step'.* `cucb algos` .*train --help`"),
         ({"rounds": 0}, "rounds must be at least 1, got 0"),
         ({"rounds": 2.5}, "rounds must be int, got 2.5"),
         ({"bits": 0}, "bits must be at least 1"),
@@ -108,6 +120,11 @@ def test_every_setting_can_be_set_alone() -> None:
         ({"trace": -0.1}, r"trace must be in \[0, 1\]"),
         ({"bits_pull": 2}, r"bits_pull must be in \[0, 1\]"),
         ({"frame_max": -1.0}, "frame_max must be positive"),
+        ({"support": (1.0, 1.0)}, r"support must go up, got \(1.0, 1.0\)"),
+        ({"support": (1.0,)}, r"support must be tuple\[float, float\] \| None"),
+        ({"adam_beta1": -0.1}, r"adam_beta1 must be in \[0, 1\), got -0.1"),
+        ({"adam_beta2": 1}, r"adam_beta2 must be in \[0, 1\), got 1.0"),
+        ({"model_warmup": -1}, "model_warmup must be at least 0"),
         ({"mlp": ()}, "mlp must be widths of at least 1"),
         ({"reward_atoms": 1}, "reward_atoms must be at least 2"),
         ({"model_learning_rate": 0.0}, "model_learning_rate must be positive"),
@@ -118,10 +135,11 @@ def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> Non
     with pytest.raises(ValueError, match=message) as error:
         configure_simple(settings, MINATAR)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 200
 
 
 def test_one_and_one_point_nought_are_the_same() -> None:
-    assert repr(replace(FULL, value_weight=1)) == repr(FULL)
+    assert repr(replace(FULL, value_weight=2)) == repr(FULL)
 
 
 def table_with(first_line: str) -> dict[str, list[str]]:
@@ -146,7 +164,9 @@ def cells_of(config: SimpleConfig) -> dict[str, str]:
             f"{config.first_model_updates:,} / {config.model_updates:,}"
         ),
         "windows an update, steps of each": f"{config.model_batch}, {config.unroll}",
-        "its learning rate": f"{config.model_learning_rate:g}",
+        "its learning rate, updates until it is reached": (
+            f"{config.model_learning_rate:g}, {config.model_warmup:,}"
+        ),
         "weight of the frame, floor of a pixel": (
             f"{config.frame_weight:g}, {config.loss_floor:g}"
         ),
@@ -155,6 +175,10 @@ def cells_of(config: SimpleConfig) -> dict[str, str]:
         "phases with as many again": ", ".join(map(str, config.extra_rounds)) or "none",
         "units of the policy, learning rate, clip, batch": (
             f"{config.hidden}, {config.learning_rate:g}, {config.clip:g}, {config.batch_size}"
+        ),
+        "betas and epsilon of its Adam, weight of the value": (
+            f"{config.adam_beta1:g}, {config.adam_beta2:g}, {config.adam_eps:g}, "
+            f"{config.value_weight:g}"
         ),
     }
 

@@ -17,6 +17,7 @@ from cli_errors import check_error
 from experiments.training_runs import lines, run, same_results
 
 from contrastive_ucb.agents.model_learner import ModelLearner
+from contrastive_ucb.agents.simple import Simple
 from contrastive_ucb.agents.simple_config import SimpleConfig
 from contrastive_ucb.cli import main
 from contrastive_ucb.experiments import train as module
@@ -244,7 +245,9 @@ def test_it_runs_on_atari_and_goes_on_there(
         (["--set", "size=tiny"], "--set size takes one of full, small, got 'tiny'"),
         (["--set", "size=full"], "cannot be halved 5 times; set halvings lower"),
         (["--set", "clip=-1"], "clip must be positive"),
-        (["--set", "bonus.scale=1"], "no setting is called 'bonus.scale'"),
+        (["--set", "bonus.scale=1"], "simple has no bonus, so bonus.scale cannot be set"),
+        (["--set", "updates_per_step=2"], "simple is no Rainbow agent and has no setting"),
+        (["--set", "support=1,1"], "support must go up"),
     ],
     ids=str,
 )
@@ -254,6 +257,18 @@ def test_wrong_input_is_an_error_of_one_line(
     command = ["train", BREAKOUT, "--algo", "simple", "--out", str(tmp_path), *words]
     check_error(command, says, capsys)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_support_of_rewards_is_kept_with_the_run(tmp_path: Path) -> None:
+    """`--set support=-20,20` was refused."""
+    words = ["--steps", "14", "--eval-episodes", "1", "--out", str(tmp_path), "--json"]
+    words += ["--set", *WORDS, "support=-20,20"]
+    assert main(["train", SEA, "--algo", "simple", *words]) == 0
+    trained = load_trained(tmp_path)
+    assert isinstance(trained.config, SimpleConfig)
+    assert trained.config.support == (-20.0, 20.0)
+    assert isinstance(trained.agent, Simple)
+    assert trained.agent.world.support[[0, -1]].tolist() == [-20.0, 20.0]
 
 
 def test_an_unknown_algorithm_comes_with_a_suggestion() -> None:

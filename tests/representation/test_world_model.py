@@ -136,6 +136,21 @@ def test_constant_numbers_do_not_become_infinitely_loud() -> None:
     assert model.change.tolist() == pytest.approx([4.0, 0.2, 0.2])
 
 
+def test_numbers_beyond_frame_max_are_no_marks() -> None:
+    """The loss of an entry above 1 was below 0, counted as 0, and no frame was ever learnt."""
+    model, big = model_of("bernoulli", MARKS), np.zeros((2, *MARKS), np.uint8)
+    model.check(big)
+    big[1, 0, 2, 3] = 1
+    model.check(big)
+    big[1, 1, 5, 0] = 10
+    says = "a frame has an entry 10, and frame_max is 1; --set frame_max=10, or the largest"
+    with pytest.raises(ValueError, match=says) as error:
+        model.check(big)
+    assert "\n" not in str(error.value)
+    model_of("softmax", MARKS).check(big)
+    model_of("gaussian", VECTOR).check(np.array([[9.0, -9.0, 99.0]], np.float32))
+
+
 def test_a_new_model_of_marks_expects_what_it_sees() -> None:
     model, history = model_of("bernoulli", MARKS), history_of("bernoulli", MARKS)
     outcome = model.foresee(history, ACTIONS, uniform(B, 1))

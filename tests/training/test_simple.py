@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
 from agents.simple_play import BREAKOUT, SEA, TINY
 from experiments.training_runs import same
 
+from contrastive_ucb.agents.simple_config import configure_simple
+from contrastive_ucb.envs.gym_frames import GymFrames
 from contrastive_ucb.experiments.training import Training
 from contrastive_ucb.training.events import Event
 from contrastive_ucb.training.simple import SimpleTrainer
@@ -89,6 +93,57 @@ def test_actions_are_uniform_before_anything_was_learnt() -> None:
     for _ in trainer.run(30):
         pass
     assert asked == list(range(12, 30))
+
+
+class Numbers(gymnasium.Env[Any, Any]):
+    """Frames of numbers, 7x7x3 as MiniGrid's: `big` from its step on, 1 before. Ends after six."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (7, 7, 3), np.uint8)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, big: int, step: int):
+        self.big, self.first_big, self.steps = big, step, 0
+
+    def reset(self, **given: Any) -> Any:
+        self.steps = 0
+        return self.shown(), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return self.shown(), 30.0, self.steps == 6, False, {}
+
+    def shown(self) -> Any:
+        frame = np.zeros((7, 7, 3), np.uint8)
+        frame[self.steps, 3, 1] = self.big if self.steps >= self.first_big else 1
+        return frame
+
+
+def trainer_of_numbers(big: int, step: int, **changes: Any) -> SimpleTrainer:
+    env = GymFrames("Numbers-v0", Numbers(big, step), seed=0)
+    config = configure_simple({**TINY, **changes}, env.frame_shape)
+    return SimpleTrainer(env, config, seed=0, steps=14)
+
+
+@pytest.mark.parametrize("step", [0, 4, 6])
+def test_frames_beyond_frame_max_stop_it_at_once(step: int) -> None:
+    """At the first frame, at a later one, and at the last of an episode, which is never acted on.
+    The loss of such frames was 0, and none of them was learnt."""
+    trainer = trainer_of_numbers(10, step)
+    says = "a frame has an entry 10, and frame_max is 1; --set frame_max=10"
+    with pytest.raises(ValueError, match=says):
+        list(trainer.run(14))
+    assert trainer.replay.history.n_transitions == step
+
+
+def test_the_way_out_of_large_entries_leads_to_frames_that_are_learnt() -> None:
+    trainer = trainer_of_numbers(10, 0, frame_max=10.0, first_model_updates=30, rounds=1)
+    noted = [
+        event.values["losses/model_frame"]
+        for event in trainer.run(12)
+        if event.values and "losses/model_frame" in event.values
+    ]
+    assert trainer.agent.world.model.kind == "softmax"
+    assert 0 < noted[-1] < noted[0]
 
 
 def state_of(trainer: SimpleTrainer) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class PPO:
         self.optimiser = torch.optim.Adam(
             network.parameters(),
             config.learning_rate,
-            betas=config.adam_betas,
+            betas=(config.adam_beta1, config.adam_beta2),
             eps=config.adam_eps,
             fused=True,
         )

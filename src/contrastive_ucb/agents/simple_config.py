@@ -117,8 +117,10 @@ class SimpleConfig:
     """Steps an update of the policy."""
     learning_rate: float = 1e-4
     """Of Adam for the policy."""
-    adam_betas: tuple[float, float] = (0.85, 0.997)
-    """beta_1 and beta_2 of Adam for the policy."""
+    adam_beta1: float = 0.85
+    """How much of the mean gradient Adam keeps in an update of the policy."""
+    adam_beta2: float = 0.997
+    """How much of the mean square of the gradient it keeps."""
     adam_eps: float = 1e-6
     """epsilon of Adam for the policy."""
     clip_norm: float = 0.5
@@ -148,8 +150,9 @@ class SimpleConfig:
             raise ValueError(f"frame_max must be positive, got {self.frame_max}")
         if self.support is not None and not self.support[0] < self.support[1]:
             raise ValueError(f"support must go up, got {self.support}")
-        if not 0 <= min(self.adam_betas) <= max(self.adam_betas) < 1:
-            raise ValueError(f"adam_betas must be at least 0 and below 1, got {self.adam_betas}")
+        for name in ("adam_beta1", "adam_beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
         if not self.mlp or min(self.mlp) < 1:
             raise ValueError(f"mlp must be widths of at least 1, got {self.mlp}")
 
@@ -182,7 +185,8 @@ SMALL = replace(
     value_weight=1.0,
     batch_size=200,
     learning_rate=1e-3,
-    adam_betas=(0.9, 0.999),
+    adam_beta1=0.9,
+    adam_beta2=0.999,
     adam_eps=1e-5,
 )
 SIZES: dict[str, SimpleConfig] = {"full": FULL, "small": SMALL}

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.agents.deep_config import RainbowConfig
+from contrastive_ucb.agents.simple_config import SimpleConfig
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.data.replay_files import ReplayFiles
 from contrastive_ucb.envs.deepsea_grid import DeepSeaGrid, solved_at
@@ -81,9 +81,10 @@ def train(
 
 
 def _range_remark(training: Training, env: FrameEnv) -> str | None:
-    """A word about returns, where C51 must know how large they are and nobody has said it."""
+    """A word about returns, where atoms must cover them and nobody has said how large they are."""
     config = training.config
-    needed = isinstance(config, RainbowConfig) and config.distributional and config.support is None
+    has_atoms = isinstance(config, SimpleConfig) or config.distributional
+    needed = has_atoms and config.support is None
     if not (needed and isinstance(env, GymFrames) and env.guesses_range):
         return None
     low, high = env.value_range
