@@ -25,6 +25,7 @@ from experiments.training_runs import (
 from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS
 from contrastive_ucb.agents.rainbow import Rainbow
 from contrastive_ucb.envs.deepsea_grid import solved_at
+from contrastive_ucb.envs.registry import make_deep_env
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments import train as module
 from contrastive_ucb.experiments.find import find_run
@@ -202,6 +203,13 @@ def test_a_guess_of_the_returns_is_said(
     run(training(env, steps=3, **changes), tmp_path, say=said.append)
     guess = "returns of FrozenLake-v1 are taken to be -10 to 10; --set support=LOW,HIGH"
     assert sum(line.startswith(guess) for line in said) == remarks
+
+
+@pytest.mark.parametrize(("settings", "is_said"), [({}, True), ({"support": (0.0, 1.0)}, False)])
+def test_simple_says_what_it_guesses_too(settings: dict[str, Any], is_said: bool) -> None:
+    env = make_deep_env("FrozenLake-v1", seed=0, training=True)
+    task = Training("FrozenLake-v1", "simple", settings)
+    assert (module._range_remark(task, env) is not None) == is_said
 
 
 def test_allocator_takes_the_hint() -> None:
