@@ -17,6 +17,7 @@ from agents.neural_play import (
 from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.envs.shown import ShownWalk
 from contrastive_ucb.representation import neural_fit
+from contrastive_ucb.representation.fitted import Fitted
 
 
 def broken_slopes(*parts: torch.Tensor) -> Any:
@@ -31,6 +32,23 @@ def test_a_nan_in_the_weights_stops_the_round(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ArithmeticError, match=r"weights 'phi'.*round 2"):
         agent.learn(1, progress=False)
     np.testing.assert_array_equal(policies(agent), before)  # the last good policy still acts
+
+
+def test_a_nan_in_the_features_was_said_of_the_covariance_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent, features_of = lock_agent(), Fitted.features_of
+    agent.round()
+
+    def broken(*given: Any) -> Any:
+        phi = features_of(*given)
+        phi[1, 0, 0] = np.nan
+        return phi
+
+    monkeypatch.setattr(Fitted, "features_of", broken)
+    with pytest.raises(ArithmeticError, match=r"features phi have a NaN.*step 1 of round 2"):
+        agent.round()
+    assert agent.state_of(0)["data"]["n"].tolist() == [4, 8, 8]
 
 
 @pytest.mark.parametrize("make", [lock_agent, vault_agent])

@@ -33,6 +33,58 @@ def test_what_gymnasium_does_not_offer_is_said_in_one_line() -> None:
     assert GymObserved("MountainCar-v0", horizon=200).horizon == 200
 
 
+def test_an_id_with_an_unknown_module_was_a_traceback() -> None:
+    with pytest.raises(ValueError, match=r"Gymnasium cannot make 'nomodule:Foo-v0'.*nomodule"):
+        GymObserved("nomodule:Foo-v0")
+
+
+class Unruly(gymnasium.Env[Any, Any]):
+    """Shows and pays what it is told to."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+    first: Any = np.zeros(2)
+    later: Any = np.zeros(2)
+    reward: Any = 0.0
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return self.first, {}
+
+    def step(self, action: Any) -> Any:
+        return self.later, self.reward, False, False, {}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ({"reward": None}, "gym/Unruly-v0 paid None; a reward must be a number"),
+        ({"reward": "much"}, "gym/Unruly-v0 paid 'much'"),
+        ({"later": np.zeros(3)}, r"gym/Unruly-v0 showed .* shape \(3,\), but .* \(2,\)"),
+        ({"first": np.zeros((2, 1))}, r"gym/Unruly-v0 showed .* shape \(2, 1\)"),
+        ({"later": None}, "gym/Unruly-v0 showed"),
+        ({"later": "left"}, "gym/Unruly-v0 showed 'left', not numbers"),
+    ],
+)
+def test_what_a_wrong_environment_gives_was_a_traceback(
+    broken: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        gymnasium.registry,
+        "Unruly-v0",
+        gymnasium.envs.registration.EnvSpec(
+            "Unruly-v0", entry_point=Unruly, disable_env_checker=True
+        ),
+    )
+    for name, value in broken.items():
+        monkeypatch.setattr(Unruly, name, value)
+    with pytest.raises(ValueError, match=message) as caught:
+        GymObserved("Unruly-v0", 2).begin(2, stream(0, "test")).move(
+            np.zeros(2, dtype=np.int64), stream(0, "unused")
+        )
+    assert "\n" not in str(caught.value)
+
+
 NAN, INF = float("nan"), float("inf")
 
 

@@ -19,6 +19,20 @@ from contrastive_ucb.planning.value_iteration import plan
 from contrastive_ucb.training.streams import stream
 
 
+@pytest.mark.parametrize("n_states", [3, 5, 600])
+def test_a_finite_mdp_suggests_the_density_of_tables(n_states: int) -> None:
+    """Every state equally often, in the draws and among the nodes."""
+    shown = one_hot(LowRankMDP(n_states, 2, 2, 2))
+    assert shown.suggested["density"] == "uniform"
+    nodes = shown.uniform_nodes(shown.suggested["n_draws"])
+    assert nodes is not None
+    assert len(nodes) >= 512
+    np.testing.assert_array_equal(nodes.sum(0), len(nodes) / n_states)
+    drawn = shown.uniform(2000, stream(0, "test"))
+    np.testing.assert_array_equal(np.sort(drawn, axis=1)[:, -2:], [[0, 1]] * 2000)
+    assert abs(drawn.mean(0) - 1 / n_states).max() < 0.05
+
+
 @pytest.mark.parametrize("size", [1, 2, 8, 32])
 def test_hadamard_is_sylvesters(size: int) -> None:
     np.testing.assert_array_equal(hadamard(size), scipy_hadamard(size))

@@ -1,6 +1,7 @@
 """Exact evaluation against loops over every state, and the potential lemma where it holds."""
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.envs import Kernel, LowRankGame, LowRankMDP
+from contrastive_ucb.envs.gym_observed import GymObserved
+from contrastive_ucb.envs.rich_lock import RichLock
 from contrastive_ucb.evaluation.exact import (
     model_error,
     one_step_later,
@@ -144,6 +147,13 @@ def test_the_potential_lemma_fails_for_a_small_ridge() -> None:
     assert allowed == pytest.approx(2 * np.log(11))
     with pytest.raises(ValueError, match="ridge must be positive, got 0"):
         potential(np.ones((1, 1, 1)), ridge=0)
+
+
+@pytest.mark.parametrize("env", [RichLock(3, 2), GymObserved("CartPole-v1", 3)], ids=str)
+def test_observations_were_said_to_be_no_mdp(env: Any) -> None:
+    for ask in (optimal_value, lambda given: suboptimality(given, np.zeros((3, 2), dtype=int))):
+        with pytest.raises(ValueError, match=r"is seen through observations.*result\.gap"):
+            ask(env)
 
 
 def test_a_game_is_no_mdp() -> None:

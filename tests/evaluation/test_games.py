@@ -1,6 +1,7 @@
 """Values, best responses and equilibria against loops, known games and OpenSpiel."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.envs import LockGame, LowRankGame, LowRankMDP, TabularGame
+from contrastive_ucb.envs.rich_lock import RichLockGame
 from contrastive_ucb.evaluation.games import (
     best_responses,
     exploitability,
@@ -92,6 +94,19 @@ def test_nash_is_a_saddle_point_and_nobody_else_has_less_exploitability(
     above, below = best_responses(game, *others)
     assert below - 1e-6 <= found.value <= above + 1e-6
     assert exploitability(game, *others) >= -1e-12
+
+
+def test_a_vault_in_observations_was_said_to_be_no_game() -> None:
+    vault: Any = RichLockGame(3, 2)
+    tables = np.full((3, 4, 2), 0.5), np.full((3, 4, 2), 0.5)
+    for ask in (
+        lambda: exploitability(vault, *tables),
+        lambda: best_responses(vault, *tables),
+        lambda: game_value(vault, np.full((3, 4, 2, 2), 0.25)),
+        lambda: nash_value(vault),
+    ):
+        with pytest.raises(ValueError, match=r"is seen through observations.*result\.gap"):
+            ask()
 
 
 def test_an_mdp_is_no_game() -> None:

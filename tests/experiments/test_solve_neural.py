@@ -154,6 +154,14 @@ def test_grids_name_the_same_runs_as_commands() -> None:
         problem_of("rich-lok", "contrastive-ucb", {}, 4)
 
 
+def test_settings_that_tables_pass_over_were_passed_over_in_grids() -> None:
+    with pytest.raises(ValueError, match="hidden = 5 is for networks"):
+        problem_of("lock", "contrastive-ucb", {"hidden": 5}, 4)
+    for settings in ({"hidden": 5, "representation": "neural"}, {"sampler": "shared"}):
+        assert problem_of("lock", "contrastive-ucb", settings, 4).agent_settings == settings
+    assert problem_of("rich-lock", "contrastive-ucb", {"hidden": 5}, 4).is_observed
+
+
 def test_commands_print_one_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     quick = [word for key, value in QUICK.items() for word in (f"--{key}".replace("_", "-"), value)]
     common = [*map(str, quick), "--rounds", "2", "--seed", "0", "--json", "--out", str(tmp_path)]
@@ -236,6 +244,13 @@ def test_help_promises_no_exactness_where_there_is_none(
         (["gym", "--reward-low", "-1", "--reward-high", "-0.5"], "reward_high at least 0"),
         (["gym", "--horizon", "501"], "give a horizon of at most 500"),
         (["lock", "--trajectories", "5"], "is for networks"),
+        (["lock", "--hidden", "5"], "hidden = 5 is for networks; tables would pass it over"),
+        (["lock", "--fit-steps", "7"], "fit_steps = 7 is for networks"),
+        (["lock", "--sampler", "paper"], "sampler = 'paper' is for networks"),
+        (["lock-game", "--density", "gaussian"], "density = 'gaussian' is for networks"),
+        (["rich-lock", "--sweeps", "50"], "sweeps = 50 needs tables"),
+        (["rich-lock", "--pseudo", "3"], "pseudo = 3.0 needs tables"),
+        (["rich-lock-game", "--reseed-every", "3"], "reseed_every = 3 needs tables"),
     ],
 )
 def test_bad_options_are_one_line(

@@ -31,6 +31,17 @@ def test_result_has_the_figures_of_the_last_round() -> None:
     assert repr(env) == "LowRankMDP(n_states=5, n_actions=2, horizon=3, rank=2)"
 
 
+def test_a_run_without_a_model_error_was_not_drawn() -> None:
+    """One panel is no row of panels in matplotlib: the plot was a TypeError."""
+    quick = {"trajectories": 4, "fit_steps": 5, "n_draws": 12}
+    for env in (cu.RichLock(2, 2), cu.GymObserved("CartPole-v1", horizon=2)):
+        result = cu.ContrastiveUCB(env, seed=0, **quick).learn(rounds=2, progress=False)
+        assert "zeta" not in result.figures
+        [panel] = result.plot().axes
+        assert panel.get_title() == "average regret"
+        assert len(panel.lines) == 1
+
+
 def test_several_seeds_have_a_column_each() -> None:
     agent = cu.ContrastiveUCB([small(1), small(2)], seed=np.arange(1, 3))
     result = agent.learn(rounds=12, progress=False)

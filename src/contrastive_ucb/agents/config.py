@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
 
 from contrastive_ucb.agents.neural_config import NeuralConfig, Switch
 from contrastive_ucb.checks import check_size, kinds_of
@@ -103,6 +104,21 @@ class GameConfig(AgentConfig):
         super().__post_init__()
         if not 0 < self.iota < float("inf"):
             raise ValueError(f"iota must be positive, got {self.iota}")
+
+
+def check_tabular(settings: Mapping[str, Any]) -> None:
+    """Stop at a setting of networks that tables would pass over; a given default asks nothing.
+
+    `trajectories` and `representation` mean something to tables too, and are checked elsewhere.
+    """
+    for field in fields(NeuralConfig):
+        value = settings.get(field.name)
+        if field.name in ("trajectories", "representation") or value in (None, field.default):
+            continue
+        raise ValueError(
+            f"{field.name} = {value!r} is for networks; tables would pass it over, so leave it out"
+            " or use representation='neural'"
+        )
 
 
 def _at_least(name: str, value: float | None, least: float) -> None:

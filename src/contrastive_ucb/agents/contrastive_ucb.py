@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.config import AgentConfig
+from contrastive_ucb.agents.config import AgentConfig, check_tabular
 from contrastive_ucb.agents.learner import Learner
+from contrastive_ucb.agents.neural_parts import check_table
 from contrastive_ucb.agents.peers import preset
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.envs.games import TabularGame
@@ -53,32 +54,49 @@ class ContrastiveUCB(Learner[AgentConfig]):
     ):
         envs, config = _mdps(env), preset(algo, **settings)
         super().__init__(envs, seed, algo, config, negative_distribution)
+        if self.world.n_listed:
+            check_tabular(vars(config))
         shape = self.world.shape
-        self.policies = np.full(shape, 1 / shape[-1])  # line 1: pi^0
+        self._policies = np.full(shape, 1 / shape[-1])  # line 1: pi^0
         self.values = np.zeros(shape[:-1])
 
     def _plan(self, kernel: Kernel, k: int) -> None:
         q, self.values = plan(kernel, self._rewards() + self.bonus, self._ceiling())  # 11-12
         if not np.isfinite(self.values).all():
             raise ArithmeticError(f"V-bar has a NaN or infinite entry in round {k}")
-        self.policies = greedy(q)  # line 13
+        self._policies = greedy(q)  # line 13
 
     def _choose(self, step: int, bounds: list[Array], kept: str) -> Array:
+        if not np.isfinite(bounds[0]).all():
+            raise ArithmeticError(
+                f"Q-bar has a NaN or infinite entry at step {step} of round {self.n_rounds}"
+            )
         return greedy(bounds[0])  # line 13 at other states
 
     @property
     def _planned(self) -> Array:
-        return self.policies
+        return self._policies
 
     @property
     def _planned_values(self) -> list[Array]:
         return [self.values]
 
     @property
+    def policies(self) -> Array:
+        """pi^k of all seeds, (B, H, S, A)."""
+        check_table("policies", self.world)
+        return self._policies
+
+    @policies.setter
+    def policies(self, policies: Array) -> None:
+        self._policies = policies
+
+    @property
     def policy(self) -> Array:
         """pi^k of the only seed, (H, S, A); `policies` has those of all seeds."""
+        check_table("policy", self.world)
         self._only("agent.policies")
-        return np.asarray(self.policies[0])
+        return np.asarray(self._policies[0])
 
     def predict(
         self,
@@ -94,16 +112,16 @@ class ContrastiveUCB(Learner[AgentConfig]):
         tools that pass it.
         """
         self._only("agent.policies")
-        (probs,), state = self._seen(observation, state, [self.policies[0]], "last")
+        (probs,), state = self._seen(observation, state, [self._policies[0]], "last")
         return np.asarray(probs.argmax(-1)), state
 
     def state_of(self, seed: int) -> dict[str, Any]:
-        planned = {"policy": self.policies[seed], "values": self.values[seed]}
+        planned = {"policy": self._policies[seed], "values": self.values[seed]}
         return {**super().state_of(seed), **planned}
 
     def load_states(self, states: list[dict[str, Any]]) -> None:
         super().load_states(states)
-        self.policies = np.stack([state["policy"] for state in states])
+        self._policies = np.stack([state["policy"] for state in states])
         self.values = np.stack([state["values"] for state in states])
 
 

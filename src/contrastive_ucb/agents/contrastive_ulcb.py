@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.config import GameConfig
+from contrastive_ucb.agents.config import GameConfig, check_tabular
 from contrastive_ucb.agents.learner import Learner
+from contrastive_ucb.agents.neural_parts import check_table
 from contrastive_ucb.agents.peers import game_preset
 from contrastive_ucb.agents.profile import Profile
 from contrastive_ucb.arrays import Array, IntArray
@@ -68,6 +69,8 @@ class ContrastiveULCB(Learner[GameConfig]):
     ):
         envs, config = _games(env), game_preset(algo, **settings)
         super().__init__(envs, seed, algo, config, negative_distribution)
+        if self.world.n_listed:
+            check_tabular(vars(config))
         n_seeds, horizon, n_states, n_joint = self.world.shape
         rows, columns = self.world.action_shape
         self.n_actions = rows, columns
@@ -92,6 +95,7 @@ class ContrastiveULCB(Learner[GameConfig]):
 
         This is what the only seed recommends; `best`, `last` and `drawn` have those of all seeds.
         """
+        check_table("policies", self.world)
         self._only("agent.best.row and agent.best.column")
         return self.best.row[0], self.best.column[0]
 

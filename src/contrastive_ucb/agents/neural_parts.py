@@ -1,25 +1,34 @@
-"""From a configuration to the parts of the neural class: networks, their training and P^-."""
+"""From a configuration to the parts of the neural class: networks, training, P^- and its nodes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from contrastive_ucb.agents.config import AgentConfig, RewardKnowledge
 from contrastive_ucb.agents.neural_config import DEFAULTS
+from contrastive_ucb.agents.world import World
+from contrastive_ucb.arrays import Array
 from contrastive_ucb.data.density import Negatives
+from contrastive_ucb.data.observations import ObservationData
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.representation.neural import NeuralClass
 from contrastive_ucb.representation.neural_fit import Recipe
 
 C = TypeVar("C", bound=AgentConfig)
 
-TABULAR_ONLY = {  # settings that ask for tables, and the value that does not
+TABULAR_ONLY: dict[str, tuple[Any, ...]] = {  # settings of tables, and the value that asks nothing
     "features": ("contrastive",),
     "function_class": ("counts",),
     "negatives": ("sampled",),
     "schedule": ("practical",),
     "tilt": (0.0,),
+    **{
+        name: (getattr(AgentConfig, name),)
+        for name in ("class_size", "failure", "constant", "sweeps", "reseed_every", "pseudo")
+    },
 }
 
 
@@ -94,3 +103,32 @@ def make_negatives(config: AgentConfig, env: ObservedEnv) -> Negatives:
         config.negative_center,
         config.negative_scale,
     )
+
+
+def planning_nodes(
+    data: ObservationData, negatives: Negatives, count: int, random: np.random.Generator
+) -> Array:
+    """So many points a step   (H, count, D)
+
+    psi'phi is a ratio to the density that the networks were trained against. Where P^- is what was
+    seen and labels are stored, that is no more the density of today's data: a false label keeps the
+    draw that it came with. So these draws are taken again. A step without a false label has none of
+    them, and takes what is seen today.
+    """
+    nodes = negatives.nodes(data, count, random)
+    if not data.labelled or negatives.kind in ("uniform", "gaussian"):
+        return nodes
+    for step, n in enumerate(data.n):
+        stored = data.contrast[step, :n][data.label[step, :n] == 0]
+        if len(stored):
+            nodes[step] = stored[random.integers(len(stored), size=count)]
+    return nodes
+
+
+def check_table(name: str, world: World) -> None:
+    """Stop where a policy is asked for as a table and is a function of observations."""
+    if not world.n_listed:
+        raise ValueError(
+            f"agent.{name} has no table: this agent sees observations; use agent.predict, or"
+            " agent.policy_at(step, observations) for the probabilities"
+        )

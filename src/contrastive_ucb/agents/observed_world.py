@@ -31,20 +31,25 @@ import numpy as np
 import torch
 
 from contrastive_ucb.agents.config import AgentConfig
-from contrastive_ucb.agents.neural_parts import make_class, make_negatives, make_recipe
+from contrastive_ucb.agents.neural_parts import (
+    make_class,
+    make_negatives,
+    make_recipe,
+    planning_nodes,
+)
 from contrastive_ucb.agents.world import Acting, Limits, Streams
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.bonus.elliptical import cholesky, covariance, log_det
 from contrastive_ucb.bonus.schedule import Coefficients, PracticalSchedule
 from contrastive_ucb.data.collect import steps_per_round
-from contrastive_ucb.data.collect_observed import check_transitions, collect_observed
+from contrastive_ucb.data.collect_observed import Policy, check_transitions, collect_observed
 from contrastive_ucb.data.observations import ObservationData, Transitions
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.observed import ObservedEnv, Twin
+from contrastive_ucb.envs.observed import ObservedEnv, Twin, check_shown
 from contrastive_ucb.planning.lookahead import Lookahead, Uncertainty, ahead_of, kernel_on
 from contrastive_ucb.representation.fitted import Fitted
 from contrastive_ucb.representation.neural import Weights, initial_weights
-from contrastive_ucb.representation.neural_fit import Recipe, check_finite, train
+from contrastive_ucb.representation.neural_fit import Recipe, check_features, check_finite, train
 from contrastive_ucb.training.streams import restore_stream, stream_state
 from contrastive_ucb.training.threads import one_thread
 
@@ -119,7 +124,8 @@ class ObservedWorld:
         streams = {name: stream_state(self._stream(name)) for name in self.streams}
         self.begun = Begun(self.data.n.copy(), self.fitted, streams)
         with self._whole():
-            found = collect_observed(self.env, agent.acts, self.trajectories, self._stream("walk"))
+            policy = self._checked(agent.acts, round_number)
+            found = collect_observed(self.env, policy, self.trajectories, self._stream("walk"))
             if self.neural_class.extra:
                 found = [self._with_reward(seen) for seen in found]
             check_transitions(self.env.name, found, round_number)
@@ -133,7 +139,8 @@ class ObservedWorld:
             start, recipe = self._start(round_number)
             random = self._stream("batch")
             found = train(start, self.neural_class, self.data, self.negatives, recipe, random)
-            nodes = self.negatives.nodes(self.data, self.n_draws, self._stream("draws"))
+            draws = self._stream("draws")
+            nodes = planning_nodes(self.data, self.negatives, self.n_draws, draws)
             fitted = found.gauged(nodes)
             check_finite(fitted, round_number)
             self.fitted = fitted
@@ -234,6 +241,16 @@ class ObservedWorld:
         random = self._stream("weights")
         return initial_weights(self.neural_class, self.env.horizon, random), self.recipe
 
+    def _checked(self, policy: Policy, round_number: int) -> Policy:
+        """The same policy, which names the environment where it is asked at what is no number."""
+
+        def checked(step: int, seen: Array) -> Array:
+            when = f"step {step} of round {round_number}"
+            check_shown(self.env.name, "observation", seen, when)
+            return policy(step, seen)
+
+        return checked
+
     def _label(self, counts: list[int]) -> None:
         """The paper's sampler: one label for each new tuple, and what it goes with.
 
@@ -254,9 +271,9 @@ class ObservedWorld:
         """Line 9 on the bonus data; the regression of rewards and its width on all data."""
         assert self.fitted is not None
         config, data, most = self.config, self.data, int(self.data.n.max())
-        phi = torch.from_numpy(
-            self.fitted.features_of(data.observation[:, :most], data.action[:, :most])
-        )
+        found_phi = self.fitted.features_of(data.observation[:, :most], data.action[:, :most])
+        check_features(found_phi, round_number)
+        phi = torch.from_numpy(found_phi)
         is_row = np.arange(most) < data.n[:, None]
         rolled_in = torch.from_numpy((is_row & data.rolled_in[:, :most]).astype(np.float64))
         scale, ridge = self.schedule(round_number)

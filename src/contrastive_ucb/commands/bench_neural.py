@@ -32,9 +32,9 @@ class Neural:
     horizon: int = 12
     """H of the lock."""
     rounds: int = 10
-    """Rounds that are timed, twice: the first ones, whose data is refitted then, and later ones."""
+    """Rounds timed, twice: after one that warms up, whose data is refitted then, and later ones."""
     between: int = 10
-    """Rounds that are played before the later ones, since a round takes longer with more data."""
+    """Rounds that are played before the later ones, to see whether more data makes them slower."""
     turns: int = 5
     """Refits of each kind; the medians are compared."""
     out: Path | None = None
@@ -62,6 +62,7 @@ def measure(options: Neural) -> dict[str, float]:
 
     agent = ContrastiveUCB(RichLock(options.horizon, seed=options.seed), seed=options.seed)
     with threads(1):
+        agent.round()  # the first one pays for what torch sets up
         first = _seconds_a_round(agent, options.rounds)
         works = (partial(_together, agent), partial(_one_by_one, agent))
         together, one_by_one = in_turns(works, options.turns)

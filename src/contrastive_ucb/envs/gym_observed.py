@@ -75,7 +75,33 @@ class GymObserved(ObservedMDP):
     def begin(self, count: int, random: Random) -> GymWalk:
         seeds = random.integers(2**31, size=count)
         seen = [self._made(at).reset(seed=int(seed))[0] for at, seed in enumerate(seeds)]
-        return GymWalk(self, [self._made(at) for at in range(count)], _rows(seen))
+        rows = np.stack([self.row(one) for one in seen])
+        return GymWalk(self, [self._made(at) for at in range(count)], rows)
+
+    def row(self, seen: Any) -> Array:
+        """An observation of the environment as one row, checked against its space."""
+        shape = self._made(0).observation_space.shape
+        try:
+            found = np.asarray(seen, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{self.name} showed {seen!r}, not numbers of shape {shape}; repair it there"
+            ) from error
+        if found.shape != shape:
+            raise ValueError(
+                f"{self.name} showed an observation of shape {found.shape}, but its space has"
+                f" {shape}; repair it there"
+            )
+        return found.ravel()
+
+    def paid(self, reward: Any) -> float:
+        """A reward of the environment as a number."""
+        try:
+            return float(reward)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{self.name} paid {reward!r}; a reward must be a number, so repair it there"
+            ) from error
 
     def scaled(self, rewards: Array) -> Array:
         """Rewards (n,) of the environment in [0, 1]; the first one outside the bounds is said."""
@@ -96,7 +122,7 @@ class GymObserved(ObservedMDP):
         while len(self._pool) <= number:
             try:
                 self._pool.append(gymnasium.make(self.env_id))
-            except gymnasium.error.Error as error:
+            except (gymnasium.error.Error, ImportError) as error:
                 raise ValueError(
                     f"Gymnasium cannot make {self.env_id!r} ({' '.join(str(error).split())})"
                 ) from error
@@ -120,8 +146,8 @@ class GymWalk:
         for at in np.flatnonzero(self.observations[:, -1] == 0):
             action = int(actions[at]) + self.env.first_action
             seen, reward, terminated, truncated, _ = self.copies[at].step(action)
-            self.observations[at] = np.append(np.ravel(seen), float(terminated or truncated))
-            rewards[at] = float(reward)
+            self.observations[at] = [*self.env.row(seen), float(terminated or truncated)]
+            rewards[at] = self.env.paid(reward)
         return self.env.scaled(rewards)
 
     def keep(self, kept: slice) -> None:
@@ -135,7 +161,3 @@ def check_reward_bounds(low: float, high: float) -> None:
             "reward_low must be at most 0 and reward_high at least 0, since an episode that is over"
             f" pays 0, both finite and not equal; got {low} and {high}"
         )
-
-
-def _rows(seen: list[Any]) -> Array:
-    return np.stack([np.asarray(one, dtype=np.float64).ravel() for one in seen])

@@ -131,6 +131,17 @@ class ObservedEnv(ABC):
     __str__ = __repr__
 
 
+def check_shown(name: str, what: str, values: Array, when: str) -> None:
+    """Stop where an environment gave something that is no number, or too large for the networks."""
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is found
+        finite = np.isfinite(values.astype(np.float32)).all()
+    if not finite:
+        raise ArithmeticError(
+            f"{name} gave a NaN or infinity as {what!r} at {when}; it must be finite in float32,"
+            " below 3.4e38"
+        )
+
+
 class ObservedMDP(ObservedEnv, gymnasium.Env[Array, np.int64]):
     """The same with one player, as a Gymnasium environment too; it terminates after H steps."""
 

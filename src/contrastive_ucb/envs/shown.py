@@ -19,6 +19,7 @@ from contrastive_ucb.envs.observed import ObservedEnv, ObservedMDP, Random, Twin
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.training.streams import stream
 
+LEAST_NODES = 512  # as many as there are draws where P^- has no nodes
 COPIES = 16  # observations of a state in the twin, where there are infinitely many
 
 
@@ -71,13 +72,19 @@ class ShownWalk:
 
 
 class OneHot(ShownEnv):
-    """The states themselves as unit vectors: the tabular problem for the neural class."""
+    """The states themselves as unit vectors: the tabular problem for the neural class.
+
+    Uniform means equally likely states, the P^- of tables, not a density between the unit vectors.
+    It is fixed and has a floor, as the paper asks, and zeta can be measured under it. The nodes are
+    then the states themselves, each equally often.
+    """
 
     def __init__(self, base: Env):
         n_states = base.n_states
         super().__init__(base, np.zeros(n_states), np.ones(n_states), copies=1)
         self.rank = base.rank or self.rank
         self.reveals_reward = base.reveals_reward
+        self.suggested = {"density": "uniform", "n_draws": n_states * -(-LEAST_NODES // n_states)}
 
     def show(self, step: int, states: IntArray, random: Random) -> Array:
         return np.asarray(np.eye(self.base.n_states)[states])

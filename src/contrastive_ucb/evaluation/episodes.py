@@ -9,7 +9,7 @@ import numpy as np
 from contrastive_ucb.agents.learner import Learner
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.envs.batch import draw
-from contrastive_ucb.envs.observed import ObservedEnv
+from contrastive_ucb.envs.observed import ObservedEnv, check_shown
 from contrastive_ucb.evaluation.tracker import ROUNDING, STREAK, Tracker
 
 EPISODES = 20  # of an evaluation
@@ -19,14 +19,18 @@ def play(agent: Learner[Any], episodes: int = EPISODES) -> Array:
     """The returns (episodes,) of the planned policy; no data comes of it.
 
     Its random numbers are of a stream of their own: whether and when somebody evaluates changes
-    nothing in the run.
+    nothing in the run. A NaN stops it, as in the data: it would be an action or a gap otherwise.
     """
     env, random = agent.envs[0], agent.streams["evaluate"][0]
     assert isinstance(env, ObservedEnv)
     walk, returns = env.begin(episodes, random), np.zeros(episodes)
     for step in range(env.horizon):
+        when = f"step {step} of an evaluation after round {agent.n_rounds}"
+        check_shown(env.name, "observation", walk.observations, when)
         policy = agent.policy_at(step, walk.observations)
-        returns += walk.move(draw(policy, random.random(episodes)), random)
+        rewards = walk.move(draw(policy, random.random(episodes)), random)
+        check_shown(env.name, "reward", rewards, when)
+        returns += rewards
     return returns
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.planning.value_iteration import plan, policy_value
 
@@ -105,12 +106,22 @@ def potential(gains: Array, ridge: float) -> Potential:
     return Potential(np.asarray(spent), np.asarray(allowed))
 
 
+def check_tabular_env(env: object) -> None:
+    """Stop at observations: there a policy is a function, and no table of states can have it."""
+    if isinstance(env, ObservedEnv):
+        raise ValueError(
+            f"{env.name} is seen through observations, which no table holds; the gap that was"
+            " measured is in result.gap and result.summary, with result = agent.learn(...)"
+        )
+
+
 def _some_rows(kernel: Kernel, pairs: slice) -> Array:
     """P_h(s'|z) of all steps for a range of z   (..., H, Z', S)"""
     return Kernel(kernel.features[..., pairs, :], kernel.measures).table()
 
 
 def _check_mdp(mdp: TabularMDP) -> None:
+    check_tabular_env(mdp)
     if not isinstance(mdp, TabularMDP):
         raise ValueError(
             f"{type(mdp).__name__} is not an MDP; a game has nash_value and exploitability"

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.envs.games import TabularGame
+from contrastive_ucb.evaluation.exact import check_tabular_env
 from contrastive_ucb.planning.markov_game import independent, plan_nash, reply_values
 from contrastive_ucb.planning.value_iteration import policy_value
 
@@ -37,7 +38,7 @@ def game_value(game: TabularGame, row: ArrayLike, column: ArrayLike | None = Non
     row     (H, S, A1) and column (H, S, A2), or a joint policy (H, S, A1, A2) alone
     """
     if column is None:
-        joint = _checked("joint", row, game.rewards.shape, axes=2)
+        joint = _checked("joint", row, _checked_game(game).rewards.shape, axes=2)
     else:
         joint = independent(*_players(game, row, column))
     shape = (game.horizon, game.n_states, -1)
@@ -95,6 +96,7 @@ def _checked(name: str, policy: ArrayLike, shape: tuple[int, ...], axes: int) ->
 
 
 def _checked_game(game: TabularGame) -> TabularGame:
+    check_tabular_env(game)
     if not isinstance(game, TabularGame):
         raise ValueError(
             f"{type(game).__name__} is not a game of two players; for an MDP there are"

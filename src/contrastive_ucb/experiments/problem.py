@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from contrastive_ucb.agents.config import AgentConfig
+from contrastive_ucb.agents.config import AgentConfig, check_tabular
 from contrastive_ucb.agents.neural_config import NeuralConfig
 from contrastive_ucb.agents.peers import game_preset, preset
 from contrastive_ucb.errors import UserError
@@ -38,6 +38,8 @@ class Problem:
     def __post_init__(self) -> None:
         if self.rounds < 1:
             raise ValueError(f"rounds must be at least 1, got {self.rounds}")
+        if not self.is_observed:
+            check_tabular(self.agent_settings)
 
     @classmethod
     def of_spec(cls, spec: RunSpec) -> Problem:

@@ -86,12 +86,25 @@ def train(
 
 def check_finite(fitted: Fitted, round_number: int) -> None:
     """Stop at the first tensor that is no number any more."""
-    for name, tensor in {**fitted.weights, "log_mass": fitted.log_mass}.items():
+    weights = {
+        f"the weights {name!r} of the networks have": w for name, w in fitted.weights.items()
+    }
+    for found_in, tensor in {**weights, "log_mass, the mass of psi, has": fitted.log_mass}.items():
         if not torch.isfinite(tensor).all():
             raise ArithmeticError(
-                f"the weights {name!r} of the networks have a NaN or infinite entry in round"
-                f" {round_number}; lower the learning rate"
+                f"{found_in} a NaN or infinite entry in round {round_number}; lower the"
+                " learning rate"
             )
+
+
+def check_features(phi: Array, round_number: int) -> None:
+    """Stop where phi^ (H, n, d) is no number: finite weights can still have an infinite product."""
+    broken = np.flatnonzero(~np.isfinite(phi).all((1, 2)))
+    if len(broken):
+        raise ArithmeticError(
+            f"the features phi have a NaN or infinite entry at step {broken[0]} of round"
+            f" {round_number}; lower the learning rate"
+        )
 
 
 class _Rows:
@@ -124,15 +137,27 @@ def _as_it_is(data: ObservationData) -> tuple[Tensor, Tensor]:
 
 
 def _standard(data: ObservationData) -> tuple[Tensor, Tensor]:
-    """Mean and spread of the observations of each step   (H, 1, D) twice
-
-    A coordinate that never changes keeps its scale.
-    """
-    steps = [_moments(data.observation[h, :n]) for h, n in enumerate(data.n)]
+    """Mean and spread of the observations of each step   (H, 1, D) twice"""
+    steps = [_moments(data.observation[h, :n], h) for h, n in enumerate(data.n)]
     mean, spread = (torch.from_numpy(np.stack(part)) for part in zip(*steps, strict=True))
     return mean, spread
 
 
-def _moments(seen: Floats) -> tuple[Floats, Floats]:
-    spread = seen.std(0, keepdims=True)
-    return seen.mean(0, keepdims=True), np.where(spread > 1e-6, spread, np.float32(1))
+def _moments(seen: Floats, step: int) -> tuple[Floats, Floats]:
+    """Both in float64: in float32 the square of 1e25 is infinite, and every input were 0.
+
+    A coordinate that never changes, up to rounding, keeps its scale.
+    """
+    mean = seen.mean(0, dtype=np.float64, keepdims=True)
+    spread = seen.std(0, dtype=np.float64, keepdims=True)
+    reach = np.abs(seen - mean).max(0)  # what is divided by the spread
+    with np.errstate(over="ignore"):
+        found = [part.astype(np.float32) for part in (mean, spread, reach)]
+    if not all(np.isfinite(part).all() for part in found):
+        raise ArithmeticError(
+            f"observations of step {step} go from {seen.min():.3g} to {seen.max():.3g}, so less"
+            " their mean, or over their spread, they are not finite in float32, below 3.4e38; use"
+            " standardise='off', or scale them in the environment"
+        )
+    changes = spread > np.maximum(1e-6, np.finfo(np.float32).eps * np.abs(mean))
+    return found[0], np.where(changes, found[1], np.float32(1))

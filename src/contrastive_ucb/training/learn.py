@@ -81,7 +81,8 @@ class Result:
         known = ("average_regret", "average_gap", "certificate", "zeta")
         names = [name for name in known if name in self.figures]
         figure = Figure(figsize=(4.5 * len(names), 3.5), layout="constrained")
-        for axes, name in zip(figure.subplots(1, len(names)), names, strict=True):
+        panels = figure.subplots(1, len(names), squeeze=False)[0]  # one panel is a row of one
+        for axes, name in zip(panels, names, strict=True):
             table = self.figures[name].reshape(len(self.rounds), -1)
             measured = np.isfinite(table).all(-1)
             axes.loglog(self.rounds[measured], np.maximum(table[measured], 1e-12))

@@ -1,0 +1,66 @@
+"""The points a round is planned on: draws of the density that the networks were trained against."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agents.neural_play import QUICK, lock_agent, world
+
+from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.neural_parts import planning_nodes
+from contrastive_ucb.data.density import Negatives
+from contrastive_ucb.data.observations import ObservationData, Transitions
+from contrastive_ucb.envs.continuous import ContinuousMDP
+from contrastive_ucb.training.streams import stream
+
+
+def shifted_data(labelled: bool) -> ObservationData:
+    """At first .2 is what follows, later .8; at step 1 no label is false."""
+    data = ObservationData(2, 1, labelled=labelled)
+    for step in range(2):
+        for place, count in ((0.2, 100), (0.8, 900)):
+            even = np.zeros(count, dtype=np.int64)
+            rows = np.full((count, 1), place)
+            data.add(step, Transitions(rows, even, even.astype(float), rows, even == 0))
+            if labelled and step == 0:
+                false = np.full((count, 1), 0.2, dtype=np.float32)  # as P^- was at first
+                data.relabel(step, count, np.arange(count) % 2 == 0, false)
+    return data
+
+
+@pytest.mark.parametrize("kind", ["seen", "mixed"])
+def test_stored_labels_were_planned_with_another_density(kind: Any) -> None:
+    """Trained against .2 alone, planned on .2 and .8."""
+    negatives = Negatives(ContinuousMDP(horizon=2), kind, uniform_share=0.0)
+    nodes = planning_nodes(shifted_data(True), negatives, 2000, stream(0, "test"))
+    np.testing.assert_allclose(nodes[0], 0.2, rtol=1e-6)
+    assert abs((nodes[1] > 0.5).mean() - 0.9) < 0.05  # nothing is stored there, so today's
+
+
+def test_without_labels_the_nodes_are_todays() -> None:
+    negatives, data = Negatives(ContinuousMDP(horizon=2), "seen"), shifted_data(False)
+    nodes = planning_nodes(data, negatives, 2000, stream(0, "test"))
+    np.testing.assert_array_equal(nodes, negatives.nodes(data, 2000, stream(0, "test")))
+
+
+def test_a_fixed_density_keeps_its_even_nodes() -> None:
+    negatives = Negatives(ContinuousMDP(horizon=2), "uniform")
+    nodes = planning_nodes(shifted_data(True), negatives, 4, stream(0, "test"))
+    np.testing.assert_allclose(nodes[0, :, 0], [0.125, 0.375, 0.625, 0.875])
+
+
+def test_the_papers_sampler_plans_on_its_own_negatives() -> None:
+    for agent in (
+        lock_agent(sampler="paper"),
+        ContrastiveUCB(ContinuousMDP(horizon=3), density="mixed", sampler="paper", **QUICK),
+    ):
+        for _ in range(4):
+            agent.round()
+        data, states = world(agent).data, world(agent).states
+        for step in range(2):
+            n = data.n[step]
+            stored = data.contrast[step, :n][data.label[step, :n] == 0]
+            assert len(stored) > 1
+            apart = np.abs(states[step + 1][:, None] - stored[None]).max(-1).min(-1)
+            np.testing.assert_array_equal(apart, 0)
+        assert len(np.unique(states[1], axis=0)) > 1
