@@ -132,6 +132,13 @@ def test_families_are_differences_and_settings_win() -> None:
         assert configure(algo, {}, ATARI) == config
 
 
+def test_a_setting_of_a_bonus_that_is_not_there_was_passed_over() -> None:
+    with pytest.raises(ValueError, match=r"bonus.feature=hidden has no effect without a bonus; set"):
+        configure("spr", {"bonus.feature": "hidden"}, ATARI)
+    assert configure("spr", {"bonus.feature": "probs"}, ATARI) == DEEP_PRESETS["spr"]
+    assert configure("spr", {"bonus.feature": "hidden", "bonus.scale": 1.0}, ATARI).bonus.is_on
+
+
 def test_every_switch_of_the_bonus_can_be_set_alone() -> None:
     others: dict[str, Any] = {
         "feature": "hidden",

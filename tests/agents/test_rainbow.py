@@ -138,6 +138,17 @@ def test_noise_is_drawn_once_an_update() -> None:
     assert len(calls) == 3
 
 
+def test_values_that_are_no_numbers_choose_nothing() -> None:
+    agent = learner()
+    blind = np.full((1, 4), np.nan, dtype=np.float32)
+    for act in (lambda: agent.best(blind), lambda: agent.act(blind[0])):
+        with pytest.raises(ArithmeticError, match="all weights are: look at the observation"):
+            act()
+    agent.network.head.advantage.bias.data[0] = np.inf
+    with pytest.raises(ArithmeticError, match=r"head.advantage.bias is not finite after update 0"):
+        agent.act(np.ones(4, dtype=np.float32))
+
+
 def test_before_the_first_update_every_greedy_action_has_its_own_noise() -> None:
     """One draw for a whole warm-up was one deterministic policy, where only noise explores."""
     agent = learner(noisy=2.0, epsilon=(0.0, 0.0))

@@ -271,7 +271,9 @@ def test_misuse_is_named() -> None:
     replay.add(0, 0.0, frame, False, False, feature=feature)
     with pytest.raises(IndexError, match="window=3"):
         replay.window(np.array([0]), 3)
-    with pytest.raises(ValueError, match="capacity for these windows must be at least"):
+    with pytest.raises(
+        ValueError, match="replay_capacity, for returns and windows as long as these, must be"
+    ):
         Replay(10, FRAME, n_step=10)
     with pytest.raises(ValueError, match="cut must be one of"):
         Replay(50, FRAME, cut="other")  # type: ignore[arg-type]

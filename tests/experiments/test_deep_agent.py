@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -190,6 +191,20 @@ def test_a_run_of_the_command_is_loaded_and_goes_on(tmp_path: Path, algo: str) -
     again = cu.load(tmp_path / "saved")
     assert isinstance(again, cu.DeepAgent)
     same(again.trainer.state_dict(), loaded.trainer.state_dict())
+
+
+def test_bad_arguments_say_what_is_asked_for() -> None:
+    with pytest.raises(UserError, match="called by its name, such as 'CartPole-v1', got a"):
+        cu.SPRUCB(gymnasium.make("CartPole-v1"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="threads must be at least 1, got 0"):
+        cu.SPRUCB(SEA, settings=TINY, threads=0)
+
+
+@pytest.mark.parametrize("content", ['{"config": null}', '{"config": 3}', "[]", "{}"])
+def test_a_foreign_folder_is_no_run(content: str, tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(content)
+    with pytest.raises(UserError, match="there is no run of 'cucb solve' or 'cucb train' in"):
+        cu.load(tmp_path)
 
 
 def test_parts_of_a_run_say_what_is_to_be_done(tmp_path: Path) -> None:

@@ -81,6 +81,17 @@ def saving_then_stopping(save: Any, at: int) -> Any:
     return stops
 
 
+def stopping_at(step: int) -> Any:
+    real = module.progress_values
+
+    def stopping(event: Any) -> dict[str, float]:
+        if event.step == step:
+            raise Stop
+        return real(event)
+
+    return stopping
+
+
 @pytest.mark.parametrize("stop_at", [1, 24, STEPS - 1])
 @pytest.mark.parametrize("name", TASKS)
 def test_stopped_run_equals_an_undisturbed_one(
@@ -92,13 +103,7 @@ def test_stopped_run_equals_an_undisturbed_one(
 ) -> None:
     task, whole = TASKS[name], wholes[name]
     real = module.progress_values
-
-    def stopping(event: Any) -> dict[str, float]:
-        if event.step == stop_at:
-            raise Stop
-        return real(event)
-
-    monkeypatch.setattr(module, "progress_values", stopping)
+    monkeypatch.setattr(module, "progress_values", stopping_at(stop_at))
     with pytest.raises(Stop):
         run(task, tmp_path / "cut", every=0.0, progress=True)
     monkeypatch.setattr(module, "progress_values", real)
@@ -122,6 +127,20 @@ def test_stopped_between_replay_and_checkpoint_equals_an_undisturbed_run(
     with pytest.raises(Stop):
         run(training(), tmp_path / "cut", every=0.0)
     monkeypatch.setattr(module, "save_checkpoint", real)
+    same_results(whole, run(training(), tmp_path / "cut"))
+
+
+def test_a_folder_that_only_looks_like_a_checkpoint_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(training(), tmp_path / "whole")
+    real = module.progress_values
+    monkeypatch.setattr(module, "progress_values", stopping_at(24))
+    with pytest.raises(Stop):
+        run(training(), tmp_path / "cut", every=0.0, progress=True)
+    monkeypatch.setattr(module, "progress_values", real)
+    [checkpoints] = (tmp_path / "cut").rglob("checkpoints")
+    (checkpoints / "step_abc").mkdir()
     same_results(whole, run(training(), tmp_path / "cut"))
 
 

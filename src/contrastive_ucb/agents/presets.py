@@ -215,8 +215,23 @@ def configure(
         feature = BONUSES[name].bonus.feature if config.distributional else "hidden"
         config = replace(config, bonus=replace(BONUSES[name].bonus, feature=feature))
         layers |= BONUSES[name].learner
-    layers |= {key: value for key, value in settings.items() if key != "bonus.preset"}
-    return _with(config, layers)
+    own = {key: value for key, value in settings.items() if key != "bonus.preset"}
+    found = _with(config, {**layers, **own})
+    _check_effect(own, _with(config, layers).bonus, found.bonus)
+    return found
+
+
+def _check_effect(own: Mapping[str, Any], before: BonusConfig, bonus: BonusConfig) -> None:
+    """Stop at a setting of the bonus where there is none.
+
+    own  settings that were given; those that are as they were `before` ask for nothing
+    """
+    for key, value in own.items():
+        name = key.removeprefix("bonus.")
+        if name != key and getattr(before, name) != value and not bonus.is_on:
+            raise ValueError(
+                f"{key}={value} has no effect without a bonus; set bonus.scale=1 or bonus.preset"
+            )
 
 
 def family(agent: RainbowConfig, frame_shape: tuple[int, ...]) -> dict[str, Any]:

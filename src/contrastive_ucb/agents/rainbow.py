@@ -130,16 +130,21 @@ class Rainbow:
         q = self.network.q_values(latent)[0]
         if self.bonus is not None and self.config.bonus.optimistic:
             q = q + self.bonus.of_all(latent)[0]
-        best = q.max(0)  # a NaN is larger than every number here
-        if not torch.isfinite(best.values):
-            raise ArithmeticError(f"Q is {q.tolist()} after update {self.n_updates}")
-        return int(best.indices)
+        return int(self._largest(q))
 
     @torch.no_grad()
     def best(self, observations: Frames) -> IntArray:
         """Greedy actions (B,) for evaluation: without noise and without a bonus."""
         latent = self.network.encoder(self.inputs.plain(observations))
-        return np.asarray(self.network.q_values(latent, noisy=False).argmax(-1).cpu())
+        return np.asarray(self._largest(self.network.q_values(latent, noisy=False)).cpu())
+
+    def _largest(self, q: Tensor) -> Tensor:
+        """Where Q (..., A) is largest; if that is no number, what broke it is named."""
+        best = q.max(-1)  # a NaN is larger than every number here
+        if not torch.isfinite(best.values).all():
+            self.check_finite()
+            raise ArithmeticError("Q is not finite though all weights are: look at the observation")
+        return best.indices
 
     def update(self, replay: Replay, batch: Batch) -> dict[str, float]:
         """One step of gradient descent; the figures of the losses. A NaN anywhere stops it, before

@@ -66,7 +66,7 @@ class Replay:
         self.across = max(window, n_step + 1, jumps + 1) if cut == "published" else window
         self.reach = max(n_step, jumps)
         least = stack + 2 * max(self.across, self.reach) + 2
-        check_size("capacity for these windows", capacity, least)
+        check_size("replay_capacity, for returns and windows as long as these,", capacity, least)
         self.history = History(capacity, frame_shape, frame_dtype, stack)
         self.tree = SumTree(capacity)
         self.extras: dict[str, NDArray[Any]] = {

@@ -49,6 +49,11 @@ def make_eval_envs(name: str, *, seed: int, count: int) -> list[FrameEnv]:
 
 def canonical_name(name: str) -> str:
     """The one name of the environment that `name` spells; an error suggests the nearest one."""
+    if not isinstance(name, str):
+        raise UserError(
+            f"an environment is called by its name, such as 'CartPole-v1', got a"
+            f" {type(name).__name__}; register your own with Gymnasium and pass its id"
+        )
     if sea := re.fullmatch(r"deep-?sea-(\d+)", name, re.IGNORECASE):
         check_size("the size of a deep sea", int(sea[1]))
         return f"DeepSea-{int(sea[1])}"

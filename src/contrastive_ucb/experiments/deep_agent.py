@@ -66,6 +66,8 @@ class DeepAgent:
         threads: int | None = None,
     ):
         chosen = dict(settings or {}) | ({} if bonus is None else {"bonus.preset": bonus})
+        if threads is not None:
+            check_size("threads", threads)
         self.device = choose_device(device)
         self.training = Training(env, algo, chosen, steps=1, seed=seed)  # `learn` says how many
         self.threads = threads or suitable_threads(self.training.frame_shape)

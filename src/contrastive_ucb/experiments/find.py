@@ -29,7 +29,9 @@ def find_run(path: Path, *commands: Command) -> tuple[Path, dict[str, Any]]:
 
 def command_of(spec: dict[str, Any]) -> Command | None:
     """Which command made the run with this spec; None if none that is known."""
-    config = spec.get("config", {})
+    config = spec.get("config")
+    if not isinstance(config, dict):
+        return None
     return next((command for command, length in LENGTHS.items() if length in config), None)
 
 

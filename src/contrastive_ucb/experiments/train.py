@@ -29,6 +29,7 @@ from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.experiments.training import Training
 from contrastive_ucb.training.checkpoint import (
     CheckpointError,
+    finished_steps,
     latest_checkpoint,
     load_checkpoint,
     prune_checkpoints,
@@ -187,9 +188,8 @@ class _Run:
             return 0
         self.metrics.load_state_dict(state["metrics"])
         self.seconds, self.saved = state["seconds"], self.trainer.position
-        for path in sorted(
-            self.folder.checkpoints.glob("step_*"), key=lambda path: int(path.name[5:])
-        ):
+        for step in finished_steps(self.folder.checkpoints):
+            path = self.folder.checkpoints / f"step_{step}"
             with suppress(CheckpointError):  # nobody will go on from a damaged one
                 self.rests_on.append({"pieces": load_checkpoint(path)["replay"]["pieces"]})
         return self.trainer.n_steps

@@ -77,7 +77,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 def latest_checkpoint(folder: Path) -> Path | None:
     """The finished checkpoint with the largest step, or None."""
-    steps = _steps(folder)
+    steps = finished_steps(folder)
     return folder / f"step_{steps[-1]}" if steps else None
 
 
@@ -89,7 +89,7 @@ def prune_checkpoints(folder: Path, keep: int) -> None:
     """
     if keep < 1:
         raise ValueError(f"keep must be at least 1 to leave something to resume from, got {keep}")
-    for step in _steps(folder)[:-keep]:
+    for step in finished_steps(folder)[:-keep]:
         # The rename comes first: a removal cut short leaves a draft, not half a checkpoint.
         old = folder / f"step_{step}"
         old.rename(draft_of(old))
@@ -97,7 +97,7 @@ def prune_checkpoints(folder: Path, keep: int) -> None:
         shutil.rmtree(draft)
 
 
-def _steps(folder: Path) -> list[int]:
+def finished_steps(folder: Path) -> list[int]:
     """The steps of the finished checkpoints, smallest first."""
     names = (path.name for path in folder.glob("step_*") if path.is_dir())
     return sorted(int(name[5:]) for name in names if re.fullmatch(r"step_(0|[1-9][0-9]*)", name))
@@ -210,7 +210,7 @@ def _read_state_file(path: Path) -> dict[str, Any]:
 def _damage(path: Path, name: str, problem: str) -> CheckpointError:
     """The error for the file `name` of the checkpoint `path`, with the way out."""
     own = int(path.name[5:]) if re.fullmatch(r"step_[0-9]+", path.name) else 0
-    older = [step for step in _steps(path.parent) if step < own]
+    older = [step for step in finished_steps(path.parent) if step < own]
     way_out = (
         f"remove the folder {path} to continue from step_{older[-1]}"
         if older
