@@ -133,7 +133,7 @@ def test_families_are_differences_and_settings_win() -> None:
 
 
 def test_a_setting_of_a_bonus_that_is_not_there_was_passed_over() -> None:
-    with pytest.raises(ValueError, match=r"bonus.feature=hidden has no effect without a bonus; set"):
+    with pytest.raises(ValueError, match=r"bonus.feature=hidden has no effect without a bonus"):
         configure("spr", {"bonus.feature": "hidden"}, ATARI)
     assert configure("spr", {"bonus.feature": "probs"}, ATARI) == DEEP_PRESETS["spr"]
     assert configure("spr", {"bonus.feature": "hidden", "bonus.scale": 1.0}, ATARI).bonus.is_on
