@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,17 @@ def descend(
         if norm > limit:
             clip_grads_with_norm_(group, limit, norm, foreach=True)
     optimiser.step()
+
+
+@contextmanager
+def naming(network: nn.Module, when: str) -> Iterator[None]:
+    """An error of arithmetic inside names the broken weight, if one is, and `when` it was."""
+    try:
+        yield
+    except ArithmeticError as error:
+        broken = not_finite(network.state_dict())
+        what = f"the weight {broken} has a NaN or infinite entry" if broken else error
+        raise ArithmeticError(f"{what}, in {when}") from error
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:

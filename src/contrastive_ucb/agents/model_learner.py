@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastive_ucb.agents.descent import descend, not_finite
+from contrastive_ucb.agents.descent import descend, naming, not_finite
 from contrastive_ucb.agents.simple_config import SimpleConfig
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.data.windows import Windows, read_windows
@@ -49,14 +49,9 @@ class ModelLearner:
 
     def update(self, replay: Replay, rng: np.random.Generator) -> dict[str, float]:
         """One step of gradient descent; the losses. A NaN stops it before any weight changes."""
-        number = self.n_updates + 1
-        try:
+        with naming(self.model, f"update {self.n_updates + 1} of the world model"):
             figures = self._update(replay, rng)
-        except ArithmeticError as error:
-            broken = not_finite(self.model.state_dict())
-            what = f"the weight {broken} has a NaN or infinite entry" if broken else error
-            raise ArithmeticError(f"{what}, in update {number} of the world model") from error
-        self.n_updates = number
+        self.n_updates += 1
         return figures
 
     def losses(self, windows: Windows, rng: np.random.Generator, own: float) -> dict[str, Tensor]:

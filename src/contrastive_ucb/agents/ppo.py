@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from contrastive_ucb.agents.descent import descend, not_finite
+from contrastive_ucb.agents.descent import descend, naming, not_finite
 from contrastive_ucb.agents.simple_config import SimpleConfig
 from contrastive_ucb.representation.encoders import Encoder, linear
 
@@ -131,14 +131,9 @@ class PPO:
 
     def _guarded(self, steps: Experience, chosen: Tensor, seen: Tensor) -> dict[str, float]:
         """One update, or an error that names what is broken and the update."""
-        number = self.n_updates + 1
-        try:
+        with naming(self.network, f"update {self.n_updates + 1} of the policy"):
             figures = self._update(steps, chosen, seen)
-        except ArithmeticError as error:
-            broken = not_finite(self.network.state_dict())
-            what = f"the weight {broken} has a NaN or infinite entry" if broken else error
-            raise ArithmeticError(f"{what}, in update {number} of the policy") from error
-        self.n_updates = number
+        self.n_updates += 1
         return figures
 
     def _update(self, steps: Experience, chosen: Tensor, observations: Tensor) -> dict[str, float]:

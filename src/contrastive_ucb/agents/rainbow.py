@@ -33,7 +33,7 @@ from torch import Tensor
 
 from contrastive_ucb.agents.deep_bonus import DeepBonus
 from contrastive_ucb.agents.deep_config import RainbowConfig
-from contrastive_ucb.agents.descent import descend, not_finite
+from contrastive_ucb.agents.descent import descend, naming, not_finite
 from contrastive_ucb.agents.inputs import Inputs
 from contrastive_ucb.agents.network import Network
 from contrastive_ucb.arrays import IntArray
@@ -150,15 +150,11 @@ class Rainbow:
         """One step of gradient descent; the figures of the losses. A NaN anywhere stops it, before
         any weight has changed."""
         number = self.n_updates + 1
-        try:
+        with naming(self.network, f"update {number}"):
             figures = self._update(replay, batch)
             self.n_updates = number
             if self.bonus is not None:
                 self.bonus.after_update(number, replay, self._latents, self.streams["rebuild"])
-        except ArithmeticError as error:
-            broken = not_finite(self.network.state_dict())
-            what = f"the weight {broken} has a NaN or infinite entry" if broken else error
-            raise ArithmeticError(f"{what}, in update {number}") from error
         return figures
 
     def _update(self, replay: Replay, batch: Batch) -> dict[str, float]:
