@@ -122,5 +122,5 @@ def test_the_report_of_a_demo_that_was_stopped_says_how_to_go_on(
     assert summary["missing"] == 24 + 2 * 2  # all other problems, and the usual dives
     text = out.read_text(encoding="utf-8")
     assert f"cucb demo --seed 3 --seeds 2 --rounds 50 --out {runs}" in text
-    assert "Finite MDPs: scores" in text
+    assert "MDPs: scores" in text
     assert '<th scope="row">lock-game</th>' in text

@@ -142,7 +142,7 @@ def test_tasks_on_one_scale_have_the_bars_of_their_mean(tmp_path: Path) -> None:
         write_run(tmp_path / "runs", "uniform", task, 0)
     text = page_of(tmp_path / "runs")
     assert "The mean part of V* earned" in text
-    assert "Finite MDPs: tasks and agents" not in text  # of one agent
+    assert "MDPs: tasks and agents" not in text  # of one agent
 
 
 @pytest.mark.parametrize("ending", ["md", "tex"])
@@ -155,7 +155,7 @@ def test_the_tables_are_there_as_text(ending: str, tmp_path: Path) -> None:
     assert main(["report", str(tmp_path / "runs"), "--out", str(out)]) == 0
     text = out.read_text()
     assert out.with_suffix(".csv").exists()
-    for what in ("Atari 100K: scores", "Finite MDPs: tasks and agents", "Missing runs", "SPR-UCB"):
+    for what in ("Atari 100K: scores", "MDPs: tasks and agents", "Missing runs", "SPR-UCB"):
         assert what in text
     assert "cucb train Pong --algo spr --steps 100000 --threads 1 --eval-episodes 100" in text
     assert "<" not in text.replace("p < 0.05", "")

@@ -20,6 +20,7 @@ from contrastive_ucb.report.read import read_groups
 from contrastive_ucb.report.run_files import report_files
 from contrastive_ucb.report.run_sections import score_table
 from contrastive_ucb.report.scores import KINDS
+from contrastive_ucb.report.solved_section import solved_section
 from contrastive_ucb.report.style import to_svg
 
 COMMAND = "cucb report runs --out report.html"
@@ -60,10 +61,23 @@ def test_the_page_is_whole_and_loads_nothing(mixed: Path) -> None:
     assert COMMAND in outline.text
     assert "prefers-color-scheme: dark" in text
     for what in ("curves", "scores", "aggregates over tasks", "probability of improvement"):
-        assert f"Finite MDPs: {what}" in text
+        assert f"MDPs: {what}" in text
         assert f"Atari 100K: {what}" in text
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
+
+
+def test_who_solved_it_is_told_of_tasks_that_can_be_solved(tmp_path: Path) -> None:
+    for seed, at in enumerate((12, None, 30)):
+        write_game_run(tmp_path, "omni-vi", "lock-game", seed, policies=False, solved_at=at)
+    write_game_run(tmp_path, "omni-vi", "lowrank-game", 0, policies=False)
+    entries = read_folder(tmp_path).entries
+    section = solved_section(entries, KINDS["game"])
+    assert section is not None
+    assert section.table is not None
+    played = "128 trajectories (128 to 128)"
+    assert section.table.rows == (("lock-game", "omni-vi", "2 of 3", "21 (12 to 30)", played),)
+    assert solved_section([e for e in entries if e.task != "lock-game"], KINDS["game"]) is None
 
 
 def test_the_same_runs_give_the_same_bytes(mixed: Path) -> None:

@@ -17,6 +17,7 @@ from contrastive_ucb.report.palette import palette
 from contrastive_ucb.report.panels import BINS, curves_of, panels
 from contrastive_ucb.report.scores import KINDS, Entry, Kind, comparable, scores_by_agent
 from contrastive_ucb.report.sections import improvement_section, profile_section
+from contrastive_ucb.report.solved_section import solved_section
 from contrastive_ucb.report.style import to_svg
 from contrastive_ucb.report.tables import NOTHING, Table, number_text
 from contrastive_ucb.report.task_table import shown_of, task_section
@@ -41,6 +42,8 @@ def kind_sections(
     shared = comparable(scores)
     sections = curve_sections(entries, kind) if draw else []
     sections.append(score_section(entries, gaps, kind))
+    if solved := solved_section(entries, kind):
+        sections.append(solved)
     if kind is KINDS["atari"]:
         sections += [Section(ATARI, notes=tuple(source_notes())), fair_section()]
     elif table := task_section(entries, kind):
@@ -64,7 +67,7 @@ def curve_sections(entries: Sequence[Entry], kind: Kind) -> list[Section]:
     xlabel = "rounds" if finite else "steps"
     names = {kind.curve: kind.raw if finite else "training return"}
     if finite:
-        names["gap"] = "gap of the policy"
+        names |= {"gap": "gap of the policy", "zeta": "model error zeta"}
     names["bonus/mean"] = "mean bonus"
     styles = palette(list(dict.fromkeys(one.name for one in scores_by_agent(entries, kind))))
     drawings = []

@@ -70,7 +70,7 @@ KINDS = {
         ),
         Kind(
             "mdp",
-            "Finite MDPs",
+            "MDPs",
             "average_regret",
             "average regret",
             "part of V* earned, on average over all rounds",
@@ -86,7 +86,7 @@ KINDS = {
             -1,
         ),
         Kind(
-            "game", "Finite games", "average_gap", "average gap", "average gap", "average_gap", -1
+            "game", "Zero-sum games", "average_gap", "average gap", "average gap", "average_gap", -1
         ),
     )
 }
