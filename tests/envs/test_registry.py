@@ -4,6 +4,7 @@ import pytest
 
 from contrastive_ucb.envs import registry
 from contrastive_ucb.envs.atari_names import letters
+from contrastive_ucb.envs.lock import Lock
 from contrastive_ucb.envs.registry import (
     MINATAR,
     canonical_name,
@@ -11,6 +12,7 @@ from contrastive_ucb.envs.registry import (
     make_deep_env,
     make_eval_envs,
 )
+from contrastive_ucb.envs.rich_lock import RichLock
 from contrastive_ucb.errors import UserError
 
 
@@ -28,6 +30,8 @@ from contrastive_ucb.errors import UserError
         ("minatar/space_invaders", "MinAtar/SpaceInvaders-v1"),
         ("DeepSea-10", "DeepSea-10"),
         ("deepsea-010", "DeepSea-10"),
+        ("RichLock-12", "RichLock-12"),
+        ("rich-lock-6", "RichLock-6"),
         ("CartPole-v1", "CartPole-v1"),
         ("Blackjack-v1", "Blackjack-v1"),
         ("gymnasium:CartPole-v1", "gymnasium:CartPole-v1"),
@@ -49,6 +53,7 @@ def test_all_spellings_are_one_name(name: str, known: str) -> None:
         ("MinAtar/Brekout-v1", "MinAtar/Breakout-v1"),
         ("MinAtar/Breakout-v0", "MinAtar/Breakout-v1"),
         ("DeepSea", "DeepSea-10"),
+        ("RichLok", "RichLock-6"),
     ],
 )
 def test_unknown_names_get_a_suggestion(name: str, nearest: str) -> None:
@@ -64,8 +69,10 @@ def test_a_name_like_no_other_gets_examples() -> None:
         UserError, match=r"'xyzzy'; try 'Pong', 'MinAtar/Breakout-v1', 'DeepSea-10'"
     ):
         canonical_name("xyzzy")
-    with pytest.raises(ValueError, match="size of a deep sea must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="size of DeepSea must be at least 1, got 0"):
         canonical_name("DeepSea-0")
+    with pytest.raises(ValueError, match="horizon of RichLock must be at least 1, got 0"):
+        canonical_name("RichLock-0")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +118,25 @@ def test_letters_of_a_versioned_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["pong", "ALE/Qbert-v5", "deepsea-7", *MINATAR, "CartPole-v1", "FrozenLake-v1"]
+    "name",
+    ["pong", "ALE/Qbert-v5", "deepsea-7", "rich-lock-5", *MINATAR, "CartPole-v1", "FrozenLake-v1"],
 )
 def test_the_shape_of_frames_is_known_before_there_is_an_environment(name: str) -> None:
     assert frame_shape_of(name) == make_deep_env(name, seed=3, training=True).frame_shape
+
+
+@pytest.mark.parametrize("seed", [100, 101])
+def test_the_rich_lock_of_a_seed_has_one_combination_for_all_who_play_it(seed: int) -> None:
+    lock = RichLock(4, seed=seed)
+    assert isinstance(lock.base, Lock)
+    for env in (
+        make_deep_env("RichLock-4", seed=seed, training=True),
+        *make_eval_envs("RichLock-4", seed=seed, count=2),
+    ):
+        env.reset()
+        reward = 0.0
+        for right in lock.base.combination:
+            state = int((lock.rotation @ env.frame)[:2].argmax())
+            reward = env.step(int(right[state])).reward
+        assert reward == 1.0
+        assert env.value_range == (0.0, 1.0)

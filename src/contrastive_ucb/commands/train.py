@@ -24,6 +24,7 @@ environments:
   Pong, ALE/Pong-v5    Atari games under the rules of Atari 100K
   MinAtar/Breakout-v1  MinAtar
   DeepSea-10           the deep sea, 10 x 10
+  RichLock-12          the rich lock, 12 steps
   CartPole-v1, ...     any id of Gymnasium with discrete actions, also module:id
 
 algorithms (--algo):

@@ -33,7 +33,10 @@ VALUE_RANGES = {  # bounds at discount .99 where the usual range would cut off m
 
 
 class GymFrames(ReplayedEnv):
-    """The environment that `gymnasium.make(name)` makes, or `env` under that name."""
+    """The environment that `gymnasium.make(name)` makes, or `env` under that name.
+
+    value_range  smallest and largest return; None: what is known of the name, or else a guess
+    """
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class GymFrames(ReplayedEnv):
         *,
         seed: int,
         role: str = "train",
+        value_range: tuple[float, float] | None = None,
     ):
         super().__init__(seed=seed, role=role)
         self.name = name
@@ -58,7 +62,7 @@ class GymFrames(ReplayedEnv):
             self.frame_shape = (spaces.flatdim(self._space),)
         else:
             self.frame_shape = _channels_first(np.empty(self._image)).shape
-        known = VALUE_RANGES.get(name.rpartition(":")[2])
+        known = value_range or VALUE_RANGES.get(name.rpartition(":")[2])
         self.guesses_range, self.value_range = known is None, known or USUAL_RANGE
 
     def render(self) -> Picture:

@@ -5,7 +5,10 @@
 | `Pong`, `road_runner`, `ALE/Pong-v5`, `PongNoFrameskip-v4`, ... | Atari 100K's rules, any ROM |
 | `MinAtar/Breakout-v1`                                           | MinAtar                     |
 | `DeepSea-10`                                                    | the deep sea, 10 x 10       |
+| `RichLock-12`                                                   | the rich lock, H = 12       |
 | any other id of Gymnasium, also `module:id`                     | as it comes                 |
+
+The sea and the lock of a seed are its own: which action goes right, and which combination opens.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from contrastive_ucb.envs.atari_names import letters, roms, title
 from contrastive_ucb.envs.deepsea_grid import DeepSeaGrid
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.gym_frames import GymFrames
+from contrastive_ucb.envs.rich_lock import RichLock, observation_size
 from contrastive_ucb.errors import UserError
 
 MINATAR = {
@@ -29,6 +33,7 @@ MINATAR = {
     for game in ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 }
 CHANNELS = {"asterix": 4, "breakout": 4, "freeway": 7, "seaquest": 10, "space_invaders": 6}
+SIZED = {"DeepSea": "the size", "RichLock": "the horizon"}  # names that end in a number
 PACKAGES = {"atari": ("ale_py", "cv2"), "minatar": ("minatar",)}  # what each extra installs
 
 
@@ -54,9 +59,10 @@ def canonical_name(name: str) -> str:
             f"an environment is called by its name, such as 'CartPole-v1', got a"
             f" {type(name).__name__}; register your own with Gymnasium and pass its id"
         )
-    if sea := re.fullmatch(r"deep-?sea-(\d+)", name, re.IGNORECASE):
-        check_size("the size of a deep sea", int(sea[1]))
-        return f"DeepSea-{int(sea[1])}"
+    for known, size in SIZED.items():
+        if sized := re.fullmatch(rf"{known[:4]}-?{known[4:]}-(\d+)", name, re.IGNORECASE):
+            check_size(f"{size} of {known}", int(sized[1]))
+            return f"{known}-{int(sized[1])}"
     small = name.lower().replace("_", "").removesuffix("-v1")
     for known in MINATAR:
         if small == known.lower().removesuffix("-v1"):
@@ -72,7 +78,9 @@ def frame_shape_of(name: str) -> tuple[int, ...]:
     """What `frame_shape` of the environment is; only those of Gymnasium are made to know it."""
     known = canonical_name(name)
     if known.startswith("DeepSea-"):
-        return (int(known.removeprefix("DeepSea-")) ** 2,)
+        return (_number(known) ** 2,)
+    if known.startswith("RichLock-"):
+        return (observation_size(_number(known)),)
     if known in MINATAR:
         return (CHANNELS[MINATAR[known]], 10, 10)
     return _shape_in_gymnasium(known) if _is_gymnasium(known) else (1, 84, 84)
@@ -86,7 +94,10 @@ def _shape_in_gymnasium(name: str) -> tuple[int, ...]:
 def _make(name: str, seed: int, training: bool, role: str) -> FrameEnv:
     """The environment of a canonical name; its package is imported only now."""
     if name.startswith("DeepSea-"):
-        return DeepSeaGrid(int(name.removeprefix("DeepSea-")), seed=seed, role=role)
+        return DeepSeaGrid(_number(name), seed=seed, role=role)
+    if name.startswith("RichLock-"):
+        lock = RichLock(_number(name), seed=seed)
+        return GymFrames(name, lock, seed=seed, role=role, value_range=(0.0, 1.0))
     if name in MINATAR:
         _require("minatar", name)
         from contrastive_ucb.envs.minatar import MinAtar
@@ -98,6 +109,11 @@ def _make(name: str, seed: int, training: bool, role: str) -> FrameEnv:
     from contrastive_ucb.envs.atari import Atari
 
     return Atari(name, seed=seed, training=training, role=role)
+
+
+def _number(name: str) -> int:
+    """The number that a name of `SIZED` ends in."""
+    return int(name.rpartition("-")[2])
 
 
 def _is_gymnasium(name: str) -> bool:
@@ -116,7 +132,7 @@ def _require(extra: str, name: str) -> None:
 def _advice(name: str) -> str:
     """The known name nearest to an unknown one, or what names there are."""
     generic = {letters(known): known for known in gymnasium.registry if _is_gymnasium(known)}
-    ours = {letters(known): known for known in (*MINATAR, "DeepSea-10")}
+    ours = {letters(known): known for known in (*MINATAR, "DeepSea-10", "RichLock-6")}
     known = generic | ours | {spelling: title(rom) for spelling, rom in roms().items()}
     if near := difflib.get_close_matches(letters(name), known, n=1):
         return f"did you mean {known[near[0]]!r}?"
