@@ -11,7 +11,10 @@ from contrastive_ucb.commands import bench_yardstick
 from contrastive_ucb.commands.bench_deep import MARKS, NO_YARDSTICK, Deep, sizes_of, text_of
 from contrastive_ucb.commands.clock import Clock
 
-LEARNERS = ("spr", "spr_ucb_paper", "spr_ucb_reference", "spr_ucb_algorithm_1")
+LEARNERS = (
+    *("spr", "spr_ucb_paper", "spr_ucb_paper_bfloat16"),
+    *("spr_ucb_reference", "spr_ucb_algorithm_1"),
+)
 PEERS = ("curl", "der", "drq")
 YARDSTICKS = ("yardstick_spr", "yardstick_spr_ucb")
 PIECES = ("replay", "augmentation", "forward", "backward", "optimiser")
@@ -19,6 +22,7 @@ PROMISED = {
     *(f"ms_update_{name}" for name in (*LEARNERS, *PEERS, *YARDSTICKS)),
     *(f"spr_over_{name}" for name in PEERS),
     *(f"ms_update_{name}_default_allocator" for name in YARDSTICKS),
+    *("paper_over_bfloat16", "yardstick_over_bfloat16", "yardstick_default_over_bfloat16"),
     *("yardstick_over_paper", "yardstick_default_over_paper", "yardstick_spr_over_spr"),
     *("yardstick_over_reference", "yardstick_spr_ucb_over_its_spr"),
     *("paper_over_spr", "reference_over_spr", "algorithm_1_over_spr", "peak_gflops"),
@@ -28,7 +32,7 @@ PROMISED = {
     *("split_over_update", "act_ms", "acting_share_of_loop"),
     *("act_steps_per_second", "loop_steps_per_second"),
     *("replay_sample_ms", "replay_sample_without_windows_ms", "replay_gb_100k", "peak_memory_gb"),
-    *(f"minatar_updates_per_second_one_core_{name}" for name in LEARNERS[:2]),
+    *(f"minatar_updates_per_second_one_core_{name}" for name in LEARNERS[:3]),
     "deepsea_updates_per_second",
 }
 QUICK = ["bench", "deep", "--quick", "--threads", "1"]

@@ -88,6 +88,18 @@ def test_every_bonus_can_be_chosen(
     assert last_json(capsys)["bonus"].split()[0] == preset
 
 
+def test_a_summary_names_a_precision_that_is_not_the_usual_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "MinAtar/Breakout-v1", "--out", str(tmp_path), *FAST]
+    assert main([*words, "precision=bfloat16"]) == 0
+    assert last_json(capsys)["precision"] == "bfloat16"
+    assert main(words) == 0
+    assert "precision" not in last_json(capsys)
+    says = "precision takes one of float32, bfloat16, got 'float16'"
+    check_error([*words, "precision=float16"], says, capsys)
+
+
 def test_eval_repeats_the_last_evaluation_and_takes_run_or_root(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -191,7 +203,7 @@ def test_set_may_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ("arguments", "says"),
     [
         (["train", "Pnog"], "did you mean 'Pong'"),
-        (["train", "DeepSea-0"], "size of a deep sea must be at least 1"),
+        (["train", "DeepSea-0"], "size of DeepSea must be at least 1"),
         (["train", "Pendulum-v1"], "needs Discrete"),
         (["train", "DeepSea-5", "--algo", "spr-ubc"], "did you mean 'spr-ucb'"),
         (["train", "DeepSea-5", "--set", "n_stpe=3"], "'n_stpe'; did you mean 'n_step'"),

@@ -80,9 +80,19 @@ def test_costs() -> None:
     marks = {names[0]: (">=", 11.0), names[1]: (">=", 12.5), names[2]: ("<=", 12)}
     text = deep_text({"bench-deep": {"summary": figures, "marks": marks}})
     assert text.endswith(f"are missed: `{names[1]}` 12 (>= 12.5), `{names[2]}` 13 (<= 12).")
+    rounded = {
+        "ms_update_spr_ucb_paper_bfloat16": 8.0,
+        "paper_over_bfloat16": 1.5,
+        "yardstick_over_bfloat16": 21.0,
+        "yardstick_default_over_bfloat16": 22.0,
+    }
+    text = deep_text({"bench-deep": {"summary": figures | rounded}})
+    assert "`precision=bfloat16`, which is not the default, an update of `paper` takes 8 ms" in text
+    assert text.endswith("21.0x as long (22.0x with the default allocator).")
 
 
 def test_names() -> None:
     assert agent_name({"algo": "rainbow"}) == "rainbow"
     changed = {"algo": "spr-ucb", "bonus": "algorithm-1 feature=probs"}
     assert agent_name(changed) == "spr-ucb, algorithm-1 feature=probs"
+    assert agent_name({"algo": "spr", "bonus": "none", "precision": "bfloat16"}) == "spr, bfloat16"

@@ -14,6 +14,7 @@ from contrastive_ucb.planning.categorical import atoms, expected_value
 from contrastive_ucb.representation.curl import Curl
 from contrastive_ucb.representation.encoders import Encoder
 from contrastive_ucb.representation.heads import DuelingHead
+from contrastive_ucb.representation.precision import dtype_of
 from contrastive_ucb.representation.spr import SelfPrediction, TransitionModel
 
 
@@ -37,7 +38,8 @@ class Network(nn.Module):
         super().__init__()
         self.is_distribution = config.distributional
         # SPR compares latents by their direction and asks for a scale; plain Rainbow has none.
-        self.encoder = Encoder(shape, rng, config.encoder, config.has_spr, config.mlp)
+        rounded = dtype_of(config.precision)
+        self.encoder = Encoder(shape, rng, config.encoder, config.has_spr, config.mlp, rounded)
         latent = self.encoder.latent_shape
         self.head = DuelingHead(
             prod(latent),
@@ -50,10 +52,11 @@ class Network(nn.Module):
             sigma0=config.noisy,
             # The gradients of both streams meet in the latent; CURL's release lets them add up.
             gradient_scale=1.0 if config.has_curl else config.streams**-0.5,
+            rounded=rounded,
         )
         self.prediction: SelfPrediction | None = None
         if config.has_spr:
-            transition = TransitionModel(latent, n_actions, rng)
+            transition = TransitionModel(latent, n_actions, rng, rounded=rounded)
             self.prediction = SelfPrediction(transition, config.streams * config.hidden, rng)
         self.curl = Curl(self.encoder, rng) if config.has_curl else None
         z = atoms(*support, config.atoms) if config.distributional else torch.ones(1)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -28,12 +29,13 @@ from contrastive_ucb.training.threads import one_thread, threads
 
 Learners = dict[str, Trainer]
 
-LEARNERS = {  # agent, preset of its bonus
-    "spr": ("spr", "none"),
-    "spr_ucb_paper": ("spr-ucb", "paper"),
-    "spr_ucb_reference": ("spr-ucb", "reference"),
-    "spr_ucb_algorithm_1": ("spr-ucb", "algorithm-1"),
-    **{name: (name, "none") for name in ("curl", "der", "drq")},
+LEARNERS = {  # agent, preset of its bonus, precision
+    "spr": ("spr", "none", "float32"),
+    "spr_ucb_paper": ("spr-ucb", "paper", "float32"),
+    "spr_ucb_paper_bfloat16": ("spr-ucb", "paper", "bfloat16"),
+    "spr_ucb_reference": ("spr-ucb", "reference", "float32"),
+    "spr_ucb_algorithm_1": ("spr-ucb", "algorithm-1", "float32"),
+    **{name: (name, "none", "float32") for name in ("curl", "der", "drq")},
 }
 PIECES = ("replay", "augmentation", "forward", "backward", "optimiser")
 MINATAR, DEEP_SEA = "MinAtar/Breakout-v1", "DeepSea-10"
@@ -68,10 +70,11 @@ def costs(options: Deep, sizes: Sizes) -> Figures:
 
 
 def _learner(
-    game: str, algo: str, preset: str, seed: int, sizes: Sizes, **settings: object
+    game: str, algo: str, preset: str, precision: str, seed: int, sizes: Sizes, **settings: Any
 ) -> Trainer:
     """A learner with `fill` steps behind it, and its first updates unless the settings say no."""
-    given = {"bonus.preset": preset, "first_update": sizes.fill, "batch_size": sizes.batch}
+    given: dict[str, Any] = {"bonus.preset": preset, "precision": precision}
+    given |= {"first_update": sizes.fill, "batch_size": sizes.batch}
     trainer = Training(game, algo, given | settings, seed=seed).rainbow_trainer()
     with one_thread():  # nothing is timed yet, and single observations gain nothing from two
         _run(trainer, sizes.fill)
@@ -125,6 +128,9 @@ def _ratios(ms: Figures) -> Figures:
         "paper_over_spr": over("spr_ucb_paper", "spr"),
         "reference_over_spr": over("spr_ucb_reference", "spr"),
         "algorithm_1_over_spr": over("spr_ucb_algorithm_1", "spr"),
+        "paper_over_bfloat16": over("spr_ucb_paper", "spr_ucb_paper_bfloat16"),
+        "yardstick_over_bfloat16": over("yardstick_spr_ucb", "spr_ucb_paper_bfloat16"),
+        "yardstick_default_over_bfloat16": over(default, "spr_ucb_paper_bfloat16"),
         **{f"spr_over_{name}": over("spr", name) for name in ("curl", "der", "drq")},
         "yardstick_spr_ucb_over_its_spr": over("yardstick_spr_ucb", "yardstick_spr"),
     }
@@ -180,9 +186,16 @@ def _pieces(sizes: Sizes, learner: Trainer) -> Figures:
 
 def _loop(options: Deep, sizes: Sizes, learner: Trainer) -> Figures:
     """Steps a second with and without updates, and how much of the loop is acting."""
-    never = {"first_update": 10**9, "epsilon": (0.0, 0.0)}  # and no action is random
+    never: dict[str, Any] = {
+        "first_update": 10**9,
+        "epsilon": (0.0, 0.0),
+    }  # and no action is random
     idle = _learner(
-        options.game, "spr-ucb", "paper", options.seed, replace(sizes, fill=10), **never
+        options.game,
+        *LEARNERS["spr_ucb_paper"],
+        options.seed,
+        replace(sizes, fill=10),
+        **never,
     )
     few, many, clock = sizes.updates, 25 * sizes.updates, Clock()
 
@@ -205,9 +218,11 @@ def _loop(options: Deep, sizes: Sizes, learner: Trainer) -> Figures:
 def _small(options: Deep, sizes: Sizes) -> Figures:
     """Updates a second in small environments, with one thread."""
     cases = {
-        "minatar_updates_per_second_one_core_spr": (MINATAR, "spr", "none"),
-        "minatar_updates_per_second_one_core_spr_ucb_paper": (MINATAR, "spr-ucb", "paper"),
-        "deepsea_updates_per_second": (DEEP_SEA, "spr-ucb", "algorithm-1"),
+        **{
+            f"minatar_updates_per_second_one_core_{name}": (MINATAR, *LEARNERS[name])
+            for name in ("spr", "spr_ucb_paper", "spr_ucb_paper_bfloat16")
+        },
+        "deepsea_updates_per_second": (DEEP_SEA, *LEARNERS["spr_ucb_algorithm_1"]),
     }
     with threads(1):
         learners = [_learner(*case, options.seed, sizes) for case in cases.values()]

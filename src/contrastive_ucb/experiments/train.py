@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from contrastive_ucb.agents.deep_config import RainbowConfig
 from contrastive_ucb.agents.simple_config import SimpleConfig
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.data.replay_files import ReplayFiles
@@ -163,6 +164,9 @@ class _Run:
             f"return_of_last_{LAST}": sum(latest) / len(latest) if latest else None,
             "seconds": round(self.seconds, 3),
         }
+        config = training.config
+        if isinstance(config, RainbowConfig) and config.precision != "float32":
+            summary["precision"] = config.precision
         if isinstance(trainer.env, DeepSeaGrid):
             summary["solved_at"] = solved_at(trainer.returns)
         self.folder.finish(summary)

@@ -73,9 +73,11 @@ def score_table(records: Sequence[Record]) -> str:
 
 
 def agent_name(run: Mapping[str, Any]) -> str:
-    """The algorithm and, if it has one, its bonus."""
-    bonus = run.get("bonus", "none")
-    return str(run["algo"]) if bonus == "none" else f"{run['algo']}, {bonus}"
+    """The algorithm and, if it has one, its bonus, and its precision if that is not float32."""
+    bonus, precision = run.get("bonus", "none"), run.get("precision")
+    return ", ".join(
+        [run["algo"], *([bonus] if bonus != "none" else ()), *filter(None, [precision])]
+    )
 
 
 def costs_text(bench: Record) -> str:
@@ -99,7 +101,19 @@ def costs_text(bench: Record) -> str:
         f" {figures['spr_over_drq']:.1f}x as long as one of DrQ, {figures['spr_over_der']:.1f}x as"
         " long as one of DER, and there are two of them a step instead of one. MinAtar:"
         f" {figures['minatar_updates_per_second_one_core_spr']:.0f} updates a second on one core."
-        f"{misses}"
+        f"{misses}{_rounded(figures)}"
+    )
+
+
+def _rounded(figures: Mapping[str, float]) -> str:
+    """What products in bfloat16 gain, where that was measured."""
+    if "paper_over_bfloat16" not in figures:
+        return ""
+    return (
+        " With `precision=bfloat16`, which is not the default, an update of `paper` takes"
+        f" {figures['ms_update_spr_ucb_paper_bfloat16']:.0f} ms, and the plain implementation, in"
+        f" float32, {figures['yardstick_over_bfloat16']:.1f}x as long"
+        f" ({figures['yardstick_default_over_bfloat16']:.1f}x with the default allocator)."
     )
 
 

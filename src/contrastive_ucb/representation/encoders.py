@@ -21,6 +21,7 @@ from contrastive_ucb.representation.encoder_shapes import (
     choose_encoder,
     latent_shape,
 )
+from contrastive_ucb.representation.precision import products_in
 from contrastive_ucb.representation.rescale import rescale
 
 Layer = TypeVar("Layer", bound=nn.Module)
@@ -33,6 +34,7 @@ class Encoder(nn.Module):
     name      of an encoder, or "auto" to choose by the shape
     rescaled  latents are min-max rescaled to [0, 1], which SPR needs and plain Rainbow does without
     hidden    widths of the layers of `mlp`
+    rounded   what layers multiply in; None: as they are
     """
 
     def __init__(
@@ -42,8 +44,10 @@ class Encoder(nn.Module):
         name: str = "auto",
         rescaled: bool = False,
         hidden: Sequence[int] = (64, 64),
+        rounded: torch.dtype | None = None,
     ):
         super().__init__()
+        self.rounded = rounded
         self.name = choose_encoder(shape) if name == "auto" else name
         self.rescaled = rescaled
         self.latent_shape = latent_shape(self.name, shape, hidden)
@@ -66,8 +70,10 @@ class Encoder(nn.Module):
             latent = observations.movedim(1, -1).contiguous().movedim(-1, 1)
         else:
             latent = observations.flatten(1)
-        for layer in self.layers:
-            latent = layer(latent).relu_()
+        with products_in(self.rounded, observations.device):
+            for layer in self.layers:
+                latent = layer(latent).relu_()
+        latent = latent.to(observations.dtype)
         return rescale(latent) if self.rescaled else latent
 
 

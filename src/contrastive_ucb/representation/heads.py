@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from contrastive_ucb.representation.encoders import fill
+from contrastive_ucb.representation.precision import products_in
 from contrastive_ucb.representation.rescale import flatten
 
 
@@ -28,6 +29,7 @@ class NoisyLinear(nn.Module):
     sigma0  sigma starts at sigma0 / sqrt(inputs), mu uniform on +-1/sqrt(inputs); 0 makes it a
             plain linear layer without sigma
     groups  as many layers side by side in one matrix, each with input noise of its own
+    rounded what its product is computed in; None: as it is
 
     The noise is state: zero until `sample_noise`, then the same until the next call. On Atari the
     noisy matrix has more than a million entries, so it is made once for the two passes of an
@@ -44,6 +46,7 @@ class NoisyLinear(nn.Module):
         rng: np.random.Generator,
         sigma0: float = 0.5,
         groups: int = 1,
+        rounded: torch.dtype | None = None,
     ):
         super().__init__()
         if outputs % groups:
@@ -51,7 +54,7 @@ class NoisyLinear(nn.Module):
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
         self.bias = nn.Parameter(torch.empty(outputs))
         fill(self, inputs, rng)
-        self.is_noisy = sigma0 > 0
+        self.is_noisy, self.rounded = sigma0 > 0, rounded
         if self.is_noisy:
             self.weight_sigma = nn.Parameter(torch.full((outputs, inputs), sigma0 / inputs**0.5))
             self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma0 / inputs**0.5))
@@ -61,9 +64,9 @@ class NoisyLinear(nn.Module):
 
     def forward(self, x: Tensor, noisy: bool = True) -> Tensor:
         """x (..., inputs); returns (..., outputs), by mu alone unless `noisy`."""
-        if not (noisy and self.is_noisy):
-            return F.linear(x, self.weight, self.bias)
-        return F.linear(x, *self._with_noise())
+        made = self._with_noise() if noisy and self.is_noisy else [self.weight, self.bias]
+        with products_in(self.rounded, x.device):
+            return F.linear(x, *made).to(x.dtype)
 
     def _with_noise(self) -> list[Tensor]:
         """Weight and bias with the noise in them.
@@ -109,6 +112,7 @@ class DuelingHead(nn.Module):
     dueling         False: the advantages alone, on one stream
     sigma0          of the noisy layers; 0 for plain ones
     gradient_scale  of what flows from the logits into the latent (1/sqrt 2 where two streams meet)
+    rounded         what the first layer, by far the largest, multiplies in; None: as it is
     """
 
     def __init__(
@@ -122,6 +126,7 @@ class DuelingHead(nn.Module):
         dueling: bool = True,
         sigma0: float = 0.5,
         gradient_scale: float = 2**-0.5,
+        rounded: torch.dtype | None = None,
     ):
         super().__init__()
         if streams not in ((1, 2) if dueling else (1,)):
@@ -129,7 +134,7 @@ class DuelingHead(nn.Module):
         self.shape = (n_actions, n_atoms)
         self.width = hidden
         self.gradient_scale = gradient_scale
-        self.first = NoisyLinear(inputs, streams * hidden, rng, sigma0, groups=streams)
+        self.first = NoisyLinear(inputs, streams * hidden, rng, sigma0, streams, rounded)
         self.advantage = NoisyLinear(hidden, n_actions * n_atoms, rng, sigma0)
         self.value = NoisyLinear(hidden, n_atoms, rng, sigma0) if dueling else None
 

@@ -32,6 +32,8 @@ class TransitionModel(nn.Module):
     reads the latent and one constant plane (or number) an action, 1 for the action taken; these
     planes are never made: `action_shifts` says what they add to its output.
 
+    rounded  what the layers multiply in; None: as they are
+
     Batch norm takes its mean and variance from the batch of each step. It keeps no running ones,
     since nothing but training asks the model.
     """
@@ -45,8 +47,10 @@ class TransitionModel(nn.Module):
         n_actions: int,
         rng: np.random.Generator,
         width: int | None = None,
+        rounded: torch.dtype | None = None,
     ):
         super().__init__()
+        self.rounded = rounded
         self.n_actions = n_actions
         self.channels = latent_shape[0]
         width = width or self.channels
@@ -81,7 +85,8 @@ class TransitionModel(nn.Module):
             self.second.weight,
             self.second.bias,
         )
-        return unroll(latent, self.action_shifts(actions), weights, self.norm.eps)
+        shifts = self.action_shifts(actions)
+        return unroll(latent, shifts, weights, self.norm.eps, self.rounded)
 
     def action_shifts(self, actions: Tensor) -> Tensor:
         """What the planes of the actions add to the output of the first layer.

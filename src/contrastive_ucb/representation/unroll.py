@@ -10,7 +10,8 @@ One step, from a latent x to the next one y:
 | y = rescale(r)                 | y, w  | `rescaled_gradient`                                 |
 
 It is what autograd would do, in fewer pieces: steps are small, and the work between their layers
-would take as long as the layers.
+would take as long as the layers. Products may be `rounded`: x, c, the weights and what comes back
+to the output of a layer are then rounded before they are multiplied, and nothing else is.
 """
 
 from __future__ import annotations
@@ -38,27 +39,45 @@ class Weights(NamedTuple):
     second_bias: Tensor
 
 
-def unroll(latent: Tensor, shifts: Tensor, weights: Weights, eps: float) -> Tensor:
+def unroll(
+    latent: Tensor,
+    shifts: Tensor,
+    weights: Weights,
+    eps: float,
+    rounded: torch.dtype | None = None,
+) -> Tensor:
     """The latents after 1 .. K steps.
 
-    latent  (B, *latent_shape)
-    shifts  (K, B, width, ...)  what the actions add to the output of the first layer
-    eps     of the batch norm; returns (K, B, *latent_shape)
+    latent   (B, *latent_shape)
+    shifts   (K, B, width, ...)  what the actions add to the output of the first layer
+    eps      of the batch norm
+    rounded  what layers multiply in; None: as they are; returns (K, B, *latent_shape)
     """
-    out: Tensor = _Unroll.apply(latent, shifts, eps, *weights)  # type: ignore[no-untyped-call]
+    factors = rounded or latent.dtype
+    out: Tensor = _Unroll.apply(latent, shifts, eps, factors, *weights)  # type: ignore[no-untyped-call]
     return out
 
 
 class _Unroll(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, latent: Tensor, shifts: Tensor, eps: float, *weights: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        latent: Tensor,
+        shifts: Tensor,
+        eps: float,
+        factors: torch.dtype,
+        *weights: Tensor,
+    ) -> Tensor:
         first, first_bias, scale, offset, second, second_bias = weights
+        first, second = first.to(factors), second.to(factors)
         ctx.eps, steps, outs = eps, [], []
         for shift in shifts:
+            latent = latent.to(factors)
             mixed = _layer(latent, first, first_bias).add_(shift).relu_()  # a
             normed, mean, spread = torch.native_batch_norm(
                 mixed, scale, offset, None, None, True, 0.0, eps
             )
+            normed = normed.to(factors)
             raw = _layer(normed, second, second_bias).relu_()  # r
             out, width = rescaled(raw)
             steps += [latent, mixed, normed, mean, spread, raw, out, width]
@@ -73,7 +92,7 @@ class _Unroll(torch.autograd.Function):
         steps = [saved[at : at + SAVED] for at in range(0, len(saved), SAVED)]
         shifts: list[Tensor] = []
         sums: list[Tensor] = []  # gradients of the weights over the steps, in their order
-        back = torch.zeros_like(steps[0][0])  # what the later steps say of a latent
+        back = torch.zeros_like(gradients[0])  # what the later steps say of a latent
         for gradient, step in zip(reversed(gradients.unbind()), reversed(steps), strict=True):
             latent, mixed, normed, mean, spread, raw, out, width = step
             back = rescaled_gradient(gradient + back, out, width)
@@ -87,19 +106,23 @@ class _Unroll(torch.autograd.Function):
             back, *of_first = _layer_gradients(back, latent, first)
             own = [*of_first, *of_norm, *of_second]
             sums = [total.add_(one) for total, one in zip(sums, own, strict=True)] if sums else own
-        return back, torch.stack(shifts[::-1]).movedim(-1, 2), None, *sums
+        return back, torch.stack(shifts[::-1]).movedim(-1, 2), None, None, *sums
 
 
 def _layer(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return F.linear(x, weight, bias) if x.dim() == 2 else F.conv2d(x, weight, bias, padding=1)
+    """x and weight in the numbers to multiply; the bias, and what comes out, in those of old."""
+    own = bias.to(x.dtype)
+    out = F.linear(x, weight, own) if x.dim() == 2 else F.conv2d(x, weight, own, padding=1)
+    return out.to(bias.dtype)
 
 
 def _layer_gradients(gradient: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
     """From the gradient at the output of a layer those at its input, weight and bias."""
+    own = gradient.to(x.dtype)
     if x.dim() == 2:
-        return gradient @ weight, gradient.mT @ x, gradient.sum(0)
+        return tuple(g.to(gradient.dtype) for g in (own @ weight, own.mT @ x, own.sum(0)))
     ones = [1, 1]
     found: tuple[Tensor, ...] = aten.convolution_backward(
-        gradient, x, weight, [len(weight)], ones, ones, ones, False, [0, 0], 1, [True] * 3
+        own, x, weight, [len(weight)], ones, ones, ones, False, [0, 0], 1, [True] * 3
     )
-    return found
+    return tuple(g.to(gradient.dtype) for g in found)
