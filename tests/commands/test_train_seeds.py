@@ -14,13 +14,14 @@ def train(out: Path, *words: str) -> list[str]:
 
 
 def test_seeds_together_and_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = ["--set", *WORDS]
+    settings = ["--set", *WORDS, "precision=bfloat16"]
     seeds = ["--seed", "3", "--seeds=2"]
     assert main([*train(tmp_path / "both", *seeds, "--json"), *settings]) == 0
     printed = capsys.readouterr()
     both = json.loads(printed.out.splitlines()[-1])
     assert [run["seed"] for run in both["runs"]] == [3, 4]
     assert (both["seed"], both["seeds"], both["solved"]) == (3, 2, 0)
+    assert both["precision"] == "bfloat16"
     assert both["evaluation"]["mean"] == sum(r["evaluation"]["mean"] for r in both["runs"]) / 2
     assert "seed 4: mean score" in printed.err
     alone = train(tmp_path / "alone", "--seed", "4", "--threads", "1", "--json")

@@ -140,3 +140,5 @@ def test_the_rich_lock_of_a_seed_has_one_combination_for_all_who_play_it(seed: i
             reward = env.step(int(right[state])).reward
         assert reward == 1.0
         assert env.value_range == (0.0, 1.0)
+        with pytest.raises(UserError, match="RichLock-4 draws no picture"):
+            env.render()

@@ -78,8 +78,8 @@ class RainbowConfig:
     mlp: tuple[int, ...] = (64, 64)
     """Widths of the layers of the encoder for vectors."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the large products. bfloat16 is faster on processors that multiply it themselves (AVX-512
-    BF16, AMX, recent GPUs) and slower on others; weights and losses stay float32."""
+    """Numbers of the large layers: bfloat16 is faster where the processor multiplies it itself
+    (AVX-512 BF16, AMX) and slower elsewhere; weights and losses stay float32."""
     distributional: bool = True
     """C51, or a single value with the Huber loss."""
     dueling: bool = True

@@ -186,10 +186,7 @@ def _pieces(sizes: Sizes, learner: Trainer) -> Figures:
 
 def _loop(options: Deep, sizes: Sizes, learner: Trainer) -> Figures:
     """Steps a second with and without updates, and how much of the loop is acting."""
-    never: dict[str, Any] = {
-        "first_update": 10**9,
-        "epsilon": (0.0, 0.0),
-    }  # and no action is random
+    never: dict[str, Any] = {"first_update": 10**9, "epsilon": (0.0, 0.0)}  # nor random actions
     idle = _learner(
         options.game,
         *LEARNERS["spr_ucb_paper"],

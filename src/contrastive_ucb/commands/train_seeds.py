@@ -37,7 +37,8 @@ def train_seeds(words: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
         )
     runs = [said for said in done if isinstance(said, dict)]
     first = runs[0]
-    summary = {name: first[name] for name in ("algo", "env", "steps", "bonus")}
+    own = ("algo", "env", "steps", "bonus", "precision")  # the last where it is not the usual one
+    summary = {name: first[name] for name in own if name in first}
     summary |= {"seed": seeds[0], "seeds": len(seeds)}
     summary["evaluation"] = {"mean": fmean(run["evaluation"]["mean"] for run in runs)}
     if "solved_at" in first:

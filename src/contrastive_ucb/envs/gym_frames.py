@@ -68,6 +68,8 @@ class GymFrames(ReplayedEnv):
     def render(self) -> Picture:
         try:
             picture = self._env.render()
+        except NotImplementedError:
+            picture = None
         except gymnasium.error.DependencyNotInstalled as error:
             raise UserError(f"{self.name} cannot be drawn: {error}") from error
         if not isinstance(picture, np.ndarray):

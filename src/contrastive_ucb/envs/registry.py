@@ -33,7 +33,10 @@ MINATAR = {
     for game in ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 }
 CHANNELS = {"asterix": 4, "breakout": 4, "freeway": 7, "seaquest": 10, "space_invaders": 6}
-SIZED = {"DeepSea": "the size", "RichLock": "the horizon"}  # names that end in a number
+SIZED = {  # names that end in a number: how they may be spelt, and what the number is
+    "DeepSea": (r"deep-?sea-(\d+)", "the size"),
+    "RichLock": (r"rich-?lock-(\d+)", "the horizon"),
+}
 PACKAGES = {"atari": ("ale_py", "cv2"), "minatar": ("minatar",)}  # what each extra installs
 
 
@@ -59,9 +62,9 @@ def canonical_name(name: str) -> str:
             f"an environment is called by its name, such as 'CartPole-v1', got a"
             f" {type(name).__name__}; register your own with Gymnasium and pass its id"
         )
-    for known, size in SIZED.items():
-        if sized := re.fullmatch(rf"{known[:4]}-?{known[4:]}-(\d+)", name, re.IGNORECASE):
-            check_size(f"{size} of {known}", int(sized[1]))
+    for known, (spelling, meaning) in SIZED.items():
+        if sized := re.fullmatch(spelling, name, re.IGNORECASE):
+            check_size(f"{meaning} of {known}", int(sized[1]))
             return f"{known}-{int(sized[1])}"
     small = name.lower().replace("_", "").removesuffix("-v1")
     for known in MINATAR:

@@ -43,7 +43,7 @@ from contrastive_ucb.training.trainer import DeepTrainer
 class DeepAgent:
     """A deep agent and the environment it learns in.
 
-    env       `Pong`, `MinAtar/Breakout-v1`, `DeepSea-10`, or an id of Gymnasium
+    env       `Pong`, `MinAtar/Breakout-v1`, `DeepSea-10`, `RichLock-6`, an id of Gymnasium
     algo      one that `cucb algos` lists
     bonus     preset of the UCB bonus: `paper`, `reference`, `algorithm-1` or `none`; by default the
               algorithm's

@@ -1,31 +1,29 @@
-"""Numbers that the large products of a network are computed in.
+"""Numbers that the large layers of a network are computed in.
 
-| precision | convolutions, transition model, first layer of the head | everything else |
-|-----------|----------------------------------------------------------|-----------------|
-| float32   | float32                                                  | float32         |
-| bfloat16  | factors rounded to 8 bits, sums in float32               | float32         |
+| precision | encoder, transition model, first layer of the head                 | the rest |
+|-----------|--------------------------------------------------------------------|----------|
+| float32   | float32                                                            | float32  |
+| bfloat16  | 8 bits: what goes in, weights, what comes out, and their gradients | float32  |
 
-bfloat16 has the range of float32, so nothing overflows and no loss has to be scaled. Weights, their
-sums in Adam, batch norms, logits, losses and bonuses stay float32 or better.
+Sums inside a product are float32, and so are the weights as they are stored, Adam, batch norms,
+the rescaling of latents, logits and losses. bfloat16 has the range of float32, so nothing overflows
+and no loss has to be scaled.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
 
 import torch
 
-Precision = Literal["float32", "bfloat16"]
 
-
-def dtype_of(precision: Precision) -> torch.dtype | None:
-    """What factors are rounded to; None leaves them as they are."""
+def dtype_of(precision: str) -> torch.dtype | None:
+    """What the layers round to; None leaves numbers as they are."""
     return torch.bfloat16 if precision == "bfloat16" else None
 
 
 def products_in(
     rounded: torch.dtype | None, device: torch.device
 ) -> AbstractContextManager[object]:
-    """Layers inside multiply in these numbers, and give them; None changes nothing."""
+    """Layers called inside round to these numbers, and what they return has them too."""
     return nullcontext() if rounded is None else torch.autocast(device.type, rounded)

@@ -10,8 +10,8 @@ One step, from a latent x to the next one y:
 | y = rescale(r)                 | y, w  | `rescaled_gradient`                                 |
 
 It is what autograd would do, in fewer pieces: steps are small, and the work between their layers
-would take as long as the layers. Products may be `rounded`: x, c, the weights and what comes back
-to the output of a layer are then rounded before they are multiplied, and nothing else is.
+would take as long as the layers. With `rounded`, what the two layers read, their weights and what
+they return are rounded, forward and backward; between the layers numbers are those of the latents.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class _Unroll(torch.autograd.Function):
 
 
 def _layer(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x and weight in the numbers to multiply; the bias, and what comes out, in those of old."""
+    """x and weight may be rounded; what comes out has the numbers of the bias."""
     own = bias.to(x.dtype)
     out = F.linear(x, weight, own) if x.dim() == 2 else F.conv2d(x, weight, own, padding=1)
     return out.to(bias.dtype)
@@ -120,7 +120,8 @@ def _layer_gradients(gradient: Tensor, x: Tensor, weight: Tensor) -> tuple[Tenso
     """From the gradient at the output of a layer those at its input, weight and bias."""
     own = gradient.to(x.dtype)
     if x.dim() == 2:
-        return tuple(g.to(gradient.dtype) for g in (own @ weight, own.mT @ x, own.sum(0)))
+        to_input, to_weight = (one.to(gradient.dtype) for one in (own @ weight, own.mT @ x))
+        return to_input, to_weight, gradient.sum(0)
     ones = [1, 1]
     found: tuple[Tensor, ...] = aten.convolution_backward(
         own, x, weight, [len(weight)], ones, ones, ones, False, [0, 0], 1, [True] * 3
