@@ -48,6 +48,7 @@ CHANGED: dict[str, Any] = {
     "foresee_reward": "on",
     "n_draws": 7,
     "fit_steps": 7,
+    "epochs": 2.0,
     "batch_size": 7,
     "n_negatives": 7,
     "learning_rate": 0.1,

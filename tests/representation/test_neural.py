@@ -34,7 +34,8 @@ from contrastive_ucb.training.streams import stream
 H, N, M, D, A, RANK = 3, 5, 4, 6, 2, 3
 RECIPE = Recipe(
     sampler="shared",
-    steps=60,
+    least_steps=60,
+    epochs=0.0,
     batch_size=32,
     n_negatives=32,
     learning_rate=0.02,
@@ -225,7 +226,7 @@ def test_decayed_weights_leave_features_alike_where_the_data_is() -> None:
         """Mean distance between phi of two actions."""
         recipe = replace(
             RECIPE,
-            steps=200,
+            least_steps=200,
             batch_size=128,
             n_negatives=128,
             learning_rate=0.05,
@@ -252,16 +253,43 @@ def test_the_learning_rate_falls_on_a_straight_line(monkeypatch: pytest.MonkeyPa
     lock, data = lock_data()
     shape = NeuralClass(lock.size, 3, 4)
     start = initial_weights(shape, 3, stream(0, "weights"))
-    recipe = replace(RECIPE, steps=4, learning_rate=0.08, final_rate=0.5)
+    recipe = replace(RECIPE, least_steps=4, learning_rate=0.08, final_rate=0.5)
     train(start, shape, data, Negatives(lock, "seen"), recipe, stream(0, "batch"))
     assert rates == pytest.approx([0.08, 0.07, 0.06, 0.05])
+    rates.clear()  # with more data the line is as long as the passes over it
+    passes = replace(recipe, epochs=8 * recipe.batch_size / int(data.n.max()))
+    train(start, shape, data, Negatives(lock, "seen"), passes, stream(0, "batch"))
+    assert rates == pytest.approx([0.08 - 0.005 * step for step in range(8)])
+
+
+def test_the_loss_is_that_of_the_last_batch() -> None:
+    """Of weights 0, which say f = 1 of everything, it is known; and training lowers it."""
+    lock, data = lock_data()
+    shape, negatives = NeuralClass(lock.size, 3, 4), Negatives(lock, "seen")
+    start = initial_weights(shape, 3, stream(0, "weights"))
+    nothing = {name: torch.zeros_like(weight) for name, weight in start.items()}
+    once = replace(RECIPE, least_steps=1)
+    found = train(nothing, shape, data, negatives, once, stream(0, "batch"))
+    assert found.loss == pytest.approx(2 * np.log(2), rel=1e-6)
+    long = train(start, shape, data, negatives, RECIPE, stream(0, "batch"))
+    assert long.loss < 0.9 * 2 * np.log(2)
+    assert Fitted.of_state(shape, long.state_dict()).loss == long.loss
+
+
+@pytest.mark.parametrize(
+    ("epochs", "rows", "steps"),
+    [(0.0, 10**9, 200), (5.0, 5120, 200), (5.0, 5121, 201), (2.5, 128_000, 2500)],
+)
+def test_a_fit_takes_its_passes_over_the_data(epochs: float, rows: int, steps: int) -> None:
+    recipe = replace(RECIPE, least_steps=200, batch_size=128, epochs=epochs)
+    assert recipe.steps(rows) == steps
 
 
 def test_standardised_inputs_have_mean_0_and_spread_1() -> None:
     lock, data = lock_data()
     shape = NeuralClass(lock.size, 3, 4)
     start = initial_weights(shape, 3, stream(0, "weights"))
-    recipe = replace(RECIPE, steps=1, standardise=True)
+    recipe = replace(RECIPE, least_steps=1, standardise=True)
     fitted = train(start, shape, data, Negatives(lock, "seen"), recipe, stream(0, "batch"))
     seen = torch.from_numpy(data.observation[:, :60])
     read = inputs(shape, seen, fitted.shift, fitted.scale)[..., :-1]

@@ -29,7 +29,8 @@ from contrastive_ucb.training.streams import stream
 SIZE = 4
 RECIPE = Recipe(
     sampler="shared",
-    steps=1,
+    least_steps=1,
+    epochs=0.0,
     batch_size=8,
     n_negatives=8,
     learning_rate=0.01,

@@ -49,6 +49,9 @@ class NeuralConfig:
     """M, the draws of P^- that a round is planned on; by default 512."""
     fit_steps: int | None = None
     """Steps of Adam a round; by default 200."""
+    epochs: float = 0.0
+    """Passes over the data that these steps are at least, so that rare transitions are seen as
+    often when there is much data; 0 asks for none."""
     batch_size: int | None = None
     """Transitions a step of Adam and of h; by default 128."""
     n_negatives: int = 128
@@ -72,6 +75,8 @@ class NeuralConfig:
         for name in ("negative_scale", "learning_rate"):
             if (value := getattr(self, name)) is not None and not 0 < value < float("inf"):
                 raise ValueError(f"{name} must be positive, got {value}")
+        if not 0 <= self.epochs < float("inf"):
+            raise ValueError(f"epochs must be 0 or more, got {self.epochs}")
         if self.final_rate is not None and not 0 <= self.final_rate <= 1:
             raise ValueError(f"final_rate must be in [0, 1], got {self.final_rate}")
         if self.weight_decay is not None and not 0 <= self.weight_decay < float("inf"):

@@ -78,7 +78,8 @@ def make_recipe(config: AgentConfig) -> Recipe:
     assert config.weight_decay is not None
     return Recipe(
         sampler=config.sampler,
-        steps=config.fit_steps,
+        least_steps=config.fit_steps,
+        epochs=config.epochs,
         batch_size=config.batch_size,
         n_negatives=config.n_negatives,
         learning_rate=config.learning_rate,

@@ -109,6 +109,10 @@ class ObservedWorld:
         return 0
 
     @property
+    def figures(self) -> dict[str, Array]:
+        return {} if self.fitted is None else {"losses/contrastive": np.array([self.fitted.loss])}
+
+    @property
     def round_trajectories(self) -> int:
         return self.trajectories * self.env.horizon
 

@@ -69,6 +69,10 @@ class TabularWorld:
         return self.batch.n_states
 
     @property
+    def figures(self) -> dict[str, Array]:
+        return {}
+
+    @property
     def round_trajectories(self) -> int:
         return self.batch.horizon
 

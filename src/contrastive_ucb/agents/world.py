@@ -55,6 +55,11 @@ class World(Protocol):
         ...
 
     @property
+    def figures(self) -> dict[str, Array]:
+        """What is worth logging of the last fit, by its tag   (B,) each"""
+        ...
+
+    @property
     def round_trajectories(self) -> int: ...
 
     @property

@@ -68,6 +68,7 @@ def curve_sections(entries: Sequence[Entry], kind: Kind) -> list[Section]:
     names = {kind.curve: kind.raw if finite else "training return"}
     if finite:
         names |= {"gap": "gap of the policy", "zeta": "model error zeta"}
+        names["losses/contrastive"] = "contrastive loss"  # of networks
     names["bonus/mean"] = "mean bonus"
     styles = palette(list(dict.fromkeys(one.name for one in scores_by_agent(entries, kind))))
     drawings = []

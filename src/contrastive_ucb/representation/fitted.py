@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class Fitted:
 
     shift, scale  (H, 1, D)  of the inputs
     log_mass      (H, d)     log E[psi~_j] under P^-, which fixes the gauge
+    loss                     the contrastive loss of the last batch, mean over h; nan: of old ones
     """
 
     shape: NeuralClass
@@ -37,6 +39,7 @@ class Fitted:
     shift: Tensor
     scale: Tensor
     log_mass: Tensor
+    loss: float = nan
 
     @torch.no_grad()
     def gauged(self, nodes: Observations) -> Fitted:

@@ -8,6 +8,7 @@ never opened the rich lock.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import torch
@@ -23,7 +24,9 @@ from contrastive_ucb.representation.neural import (
     inputs,
     log_phi_of,
     log_psi,
+    paper_loss,
     paper_slopes,
+    shared_loss,
     shared_slopes,
 )
 
@@ -37,19 +40,26 @@ READ: dict[Sampler, tuple[str, ...]] = {  # the tables of the data that training
 class Recipe:
     """How the networks are trained in a round; the defaults are those of `NeuralConfig`.
 
+    least_steps   of Adam
+    epochs        passes over the data that they are at least
     final_rate    of the learning rate, which falls to this part of it on a straight line
     weight_decay  part of the learning rate by which a step shrinks the weights, so that the random
                   ones they start from fade where the data does not hold them
     """
 
     sampler: Sampler
-    steps: int
+    least_steps: int
+    epochs: float
     batch_size: int
     n_negatives: int
     learning_rate: float
     final_rate: float
     weight_decay: float
     standardise: bool
+
+    def steps(self, n_rows: int) -> int:
+        """Of Adam, for so many rows of a step h."""
+        return max(self.least_steps, ceil(self.epochs * n_rows / self.batch_size))
 
 
 def train(
@@ -67,9 +77,9 @@ def train(
     optimiser = torch.optim.AdamW(
         list(weights.values()), lr=rate, weight_decay=recipe.weight_decay, fused=True
     )
-    rows = _Rows(data, READ[recipe.sampler])
-    for step in range(recipe.steps):
-        rate.fill_(recipe.learning_rate * (1 - (1 - recipe.final_rate) * step / recipe.steps))
+    rows, steps = _Rows(data, READ[recipe.sampler]), recipe.steps(int(data.n.max()))
+    for step in range(steps):
+        rate.fill_(recipe.learning_rate * (1 - (1 - recipe.final_rate) * step / steps))
         chosen = random.random((len(data.n), recipe.batch_size))
         observation, action, seen, *label = rows.take(chosen)
         phi = log_phi_of(shape, weights, inputs(shape, observation, shift, scale), action)
@@ -81,7 +91,8 @@ def train(
         torch.autograd.backward([phi, psi], _slopes(phi.detach(), psi.detach(), *label))
         optimiser.step()
     found = {name: tensor.detach() for name, tensor in weights.items()}
-    return Fitted(shape, found, shift, scale, torch.zeros(len(data.n), shape.rank))
+    loss = float(_loss(phi.detach(), psi.detach(), *label))
+    return Fitted(shape, found, shift, scale, torch.zeros(len(data.n), shape.rank), loss)
 
 
 def check_finite(fitted: Fitted, round_number: int) -> None:
@@ -129,6 +140,14 @@ def _slopes(phi: Tensor, psi: Tensor, label: Tensor | None = None) -> list[Tenso
     n = phi.shape[1]
     of_phi, positive, negative = shared_slopes(phi, psi[:, :n], psi[:, n:])
     return [of_phi, torch.cat([positive, negative], 1)]
+
+
+def _loss(phi: Tensor, psi: Tensor, label: Tensor | None = None) -> Tensor:
+    """The loss whose slopes these are, mean over h."""
+    if label is not None:
+        return paper_loss(phi, psi, label).mean()
+    n = phi.shape[1]
+    return shared_loss(phi, psi[:, :n], psi[:, n:]).mean()
 
 
 def _as_it_is(data: ObservationData) -> tuple[Tensor, Tensor]:
