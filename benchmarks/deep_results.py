@@ -69,6 +69,14 @@ COMPARISON = {
     )
     for game in GAMES
 }
+ROUNDED = {  # products in bfloat16, everything else as above
+    f"minatar-{game.lower()}-spr-bfloat16": (
+        f"train MinAtar/{game}-v1 {_paced('--algo spr --set precision=bfloat16')}"
+        f" --steps {MINATAR_STEPS}",
+        5,
+    )
+    for game in ("Breakout", "Freeway")
+}
 LONG = {  # one seed each
     f"minatar-{game.lower()}-long": (
         f"train MinAtar/{game}-v1 {_paced(SPR_UCB)} --steps 50000",
@@ -79,7 +87,8 @@ LONG = {  # one seed each
 ATARI = {  # one seed, a tenth of the length of Atari 100K
     "roadrunner": (f"train RoadRunner {SPR_UCB} --steps 10000", 1),
 }
-EXPERIMENTS = {**SEAS, **MINATAR, **COMPARISON, **LONG, **ATARI}  # name: command, number of seeds
+# name: command, number of seeds
+EXPERIMENTS = {**SEAS, **MINATAR, **COMPARISON, **ROUNDED, **LONG, **ATARI}
 RETURN, POINTS = (
     "charts/episodic_return",
     20,

@@ -25,22 +25,43 @@ RUNS = ROOT / "runs" / "neural"
 ROUNDS = 3000  # of the continuous MDP
 
 LOCKS = {**RICH_LOCKS, 50: (400, 1)}  # H: rounds at most, seeds
+LONG_SEED = 101  # at H=50; seed 100 had been seen there with the usual settings
+LONG = "--alpha 0.04 --epochs 5"  # gamma = 2, and longer fits of more data
+ROUND = 50  # trajectories a step and round, each of at most H steps
+DEEP_SEEDS = {6: 3, 12: 1}  # of the deep learner as a control, by H; of 12 one takes half an hour
+UPDATES_PER_STEP = 0.25  # of the deep learner: a quarter of its usual ones
+
+
+def lock(algo: str, horizon: int, rounds: int, n_seeds: int, seed: int = FRESH_SEED) -> str:
+    return (
+        f"solve rich-lock --n-actions 10 --algo {algo} --horizon {horizon} --rounds {rounds}"
+        f" --seed {seed} --seeds {n_seeds}"
+    )
+
+
+def deep_learner(horizon: int, n_seeds: int) -> str:
+    """Rainbow without a bonus in the same locks, for as many trajectories as the controls."""
+    rounds, _ = CONTROLLED[horizon]
+    steps = rounds * ROUND * horizon * horizon
+    return (
+        f"train RichLock-{horizon} --algo rainbow --set updates_per_step={UPDATES_PER_STEP}"
+        f" --steps {steps} --seed {FRESH_SEED} --seeds {n_seeds}"
+    )
+
 
 EXPERIMENTS = {
     "bench": "bench neural",
     **{
-        f"rich-lock-{horizon}-{algo}": (
-            f"solve rich-lock --n-actions 10 --algo {algo} --horizon {horizon} --rounds {rounds}"
-            f" --seed {FRESH_SEED} --seeds {CONTROLLED[horizon] if algo in CONTROLS else n_seeds}"
-        )
-        for horizon, (rounds, n_seeds) in LOCKS.items()
-        for algo in ("contrastive-ucb", *(CONTROLS if horizon in CONTROLLED else ()))
+        f"rich-lock-{horizon}-contrastive-ucb": lock("contrastive-ucb", horizon, *size)
+        for horizon, size in LOCKS.items()
     },
-    # A deep learner without a bonus, at three times the trajectories, of 6 steps each.
-    "rich-lock-6-rainbow": (
-        "train contrastive_ucb/RichLock-v0 --algo rainbow --set updates_per_step=0.25"
-        " --steps 66000 --seeds 3"
-    ),
+    "rich-lock-50-epochs": f"{lock('contrastive-ucb', 50, 400, 1, LONG_SEED)} {LONG}",
+    **{
+        f"rich-lock-{horizon}-{algo}": lock(algo, horizon, *size)
+        for horizon, size in CONTROLLED.items()
+        for algo in CONTROLS
+    },
+    **{f"rich-lock-{h}-rainbow": deep_learner(h, n_seeds) for h, n_seeds in DEEP_SEEDS.items()},
     **{
         f"rich-lock-game-{algo}": (
             f"solve rich-lock-game --algo {algo} --horizon 4 --rounds 60 --seeds 5"
@@ -61,12 +82,15 @@ def main(names: list[str]) -> None:
             sys.exit(f"no experiment is called {name!r}; there are {', '.join(EXPERIMENTS)}")
         command = EXPERIMENTS[name]
         words = [str(Path(sys.executable).with_name("cucb")), *command.split(), "--json"]
-        if not command.startswith("bench"):
+        is_bench = command.startswith("bench")
+        if not is_bench:
             words += ["--out", str(RUNS)]
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(f"{name}: cucb {command} failed")
         summary = json.loads(done.stdout.splitlines()[-1])
+        if not is_bench:  # that of one seed alone has no list
+            summary.setdefault("runs", [summary.copy()])
         if name == "continuous":
             summary |= slopes(summary)
         content = {"command": f"cucb {command}", "summary": local(summary), "versions": versions()}

@@ -3,7 +3,6 @@
 import json
 import runpy
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import pytest
@@ -32,18 +31,22 @@ def test_every_file_has_the_command_of_today(experiments: dict[str, str]) -> Non
         assert record(path.stem)["command"] == f"cucb {experiments[path.stem]}", path.stem
 
 
-@pytest.mark.parametrize("horizon", [6, 12])
+@pytest.mark.parametrize("horizon", [6, 12, 24])
 @pytest.mark.parametrize("control", ["no-bonus", "uniform"])
-def test_controls_had_three_times_the_trajectories(horizon: int, control: str) -> None:
+def test_controls_had_three_times_what_the_slowest_seed_needed(horizon: int, control: str) -> None:
     needed = [run["trajectories"] for run in runs(f"rich-lock-{horizon}-contrastive-ucb")]
-    spent = [run["trajectories"] for run in runs(f"rich-lock-{horizon}-{control}")
-             if run["solved_at"] is None]  # fmt: skip
-    assert min(spent) >= 3 * fmean(needed)
+    spent = [run["trajectories"] for run in runs(f"rich-lock-{horizon}-{control}")]
+    assert min(spent) >= 3 * max(needed)
 
 
-def test_the_deep_control_had_three_times_the_episodes() -> None:
-    needed = [run["trajectories"] for run in runs("rich-lock-6-contrastive-ucb")]
-    assert min(run["episodes"] for run in runs("rich-lock-6-rainbow")) >= 3 * fmean(needed)
+@pytest.mark.parametrize("horizon", [6])
+def test_the_deep_learner_had_as_much_in_the_same_locks_and_fails(horizon: int) -> None:
+    opened = runs(f"rich-lock-{horizon}-contrastive-ucb")
+    found = runs(f"rich-lock-{horizon}-rainbow")
+    assert {run["seed"] for run in found} <= {run["seed"] for run in opened}
+    needed = [run["trajectories"] for run in opened]
+    assert min(run["episodes"] for run in found) >= 3 * max(needed)
+    assert max(run["evaluation"]["mean"] for run in found) < 0.5
 
 
 @pytest.mark.parametrize(("horizon", "least", "of"), [(6, 9, 10), (12, 9, 10), (24, 4, 5)])
@@ -53,7 +56,7 @@ def test_the_rich_lock_is_opened(horizon: int, least: int, of: int) -> None:
     assert sum(run["solved_at"] is not None for run in found) >= least
 
 
-@pytest.mark.parametrize("horizon", [6, 12])
+@pytest.mark.parametrize("horizon", [6, 12, 24])
 @pytest.mark.parametrize("control", ["no-bonus", "uniform"])
 def test_without_the_bonus_it_stays_shut(horizon: int, control: str) -> None:
     assert all(run["solved_at"] is None for run in runs(f"rich-lock-{horizon}-{control}"))

@@ -53,6 +53,17 @@ def test_the_power_of_the_horizon_needs_three() -> None:
     assert "an error of 0.00, an exponential in H one of 0.2" in neural_text(records)
 
 
+def test_settings_that_are_not_the_usual_ones_are_named() -> None:
+    records = {
+        "rich-lock-50-contrastive-ucb": lock(50, "contrastive-ucb", (None, 9000)),
+        "rich-lock-50-epochs": lock(50, "contrastive-ucb", (7, 5000)),
+    }
+    records["rich-lock-50-epochs"]["command"] += " --alpha 0.04 --epochs 5"
+    text = neural_text(records)
+    assert "| contrastive-ucb (alpha 0.04, epochs 5) | 1 of 1 | 5,000 (5,000 to 5,000) |" in text
+    assert "| contrastive-ucb | 0 of 1 | never | 9,000 |" in text
+
+
 def test_the_figure_has_a_mark_for_every_budget_that_was_spent() -> None:
     runs = lock(6, "contrastive-ucb", (2, 900), (3, 1500))["summary"]["runs"]
     shut = lock(6, "uniform", (None, 1800))["summary"]["runs"]
@@ -66,9 +77,14 @@ def test_the_figure_has_a_mark_for_every_budget_that_was_spent() -> None:
 
 
 def test_a_deep_learner_is_told_by_its_returns() -> None:
-    runs = [{"episodes": 10_000, "evaluation": {"mean": mean}} for mean in (0.04, 0.1)]
-    record = {"command": "cucb train RichLock", "summary": {"runs": runs}}
-    text = neural_text({"rich-lock-6-rainbow": record})
+    def learner(horizon: int, steps: int) -> dict[str, Any]:
+        own = {"env": f"RichLock-{horizon}", "steps": steps, "episodes": 10_000}
+        runs = [{**own, "evaluation": {"mean": mean}} for mean in (0.04, 0.1)]
+        return {"command": "cucb train RichLock", "summary": {"runs": runs}}
+
+    records = {"rich-lock-12-rainbow": learner(12, 900), "rich-lock-6-rainbow": learner(6, 500)}
+    text = neural_text(records)
+    assert text.index("H=6, A=10") < text.index("H=12, A=10")
     assert "10,000 episodes" in text
     assert "returns 0.04 to 0.10 of 1 (2 seeds" in text
 

@@ -73,14 +73,15 @@ GAMES = [
 ]
 FRESH_SEED = 100  # the first one on the rich lock: lower ones have been used to choose its settings
 RICH_LOCKS = {6: (40, 10), 12: (70, 10), 24: (200, 5)}  # H: rounds at most, seeds
-CONTROLLED = {6: 5, 12: 3}  # H: seeds of the controls, which take all of the rounds
+# What the controls have of each H: three times the rounds of the slowest seed with a bonus, seeds.
+CONTROLLED = {6: (42, 5), 12: (78, 3), 24: (264, 2)}
 RICH_CONTROLS = ["no-bonus", "uniform"]
 
 
-def _rich_lock(horizon: int, algo: str | list[str], n_seeds: int) -> Table:
+def _rich_lock(horizon: int, algo: str | list[str], rounds: int, n_seeds: int) -> Table:
     return {
         "env": "rich-lock",
-        "rounds": RICH_LOCKS[horizon][0],
+        "rounds": rounds,
         "seeds": list(range(FRESH_SEED, FRESH_SEED + n_seeds)),
         "algo": algo,
         "settings": {"horizon": horizon, "n_actions": 10},
@@ -88,8 +89,8 @@ def _rich_lock(horizon: int, algo: str | list[str], n_seeds: int) -> Table:
 
 
 NEURAL = [
-    *(_rich_lock(h, "contrastive-ucb", n_seeds) for h, (_, n_seeds) in RICH_LOCKS.items()),
-    *(_rich_lock(h, RICH_CONTROLS, n_seeds) for h, n_seeds in CONTROLLED.items()),
+    *(_rich_lock(h, "contrastive-ucb", *size) for h, size in RICH_LOCKS.items()),
+    *(_rich_lock(h, RICH_CONTROLS, *size) for h, size in CONTROLLED.items()),
     {
         "env": "rich-lock-game",
         "rounds": 60,

@@ -74,10 +74,8 @@ def score_table(records: Sequence[Record]) -> str:
 
 def agent_name(run: Mapping[str, Any]) -> str:
     """The algorithm and, if it has one, its bonus, and its precision if that is not float32."""
-    bonus, precision = run.get("bonus", "none"), run.get("precision")
-    return ", ".join(
-        [run["algo"], *([bonus] if bonus != "none" else ()), *filter(None, [precision])]
-    )
+    parts = [run["algo"], run.get("bonus", "none"), run.get("precision", "none")]
+    return ", ".join(part for part in parts if part != "none")
 
 
 def costs_text(bench: Record) -> str:

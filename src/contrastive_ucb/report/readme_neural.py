@@ -22,7 +22,7 @@ from contrastive_ucb.training.files import write_atomically
 Record = Mapping[str, Any]
 
 FIGURE = "trajectories.svg"
-CONTROL = "rich-lock-6-rainbow"  # of the deep tier, whose summaries are others
+CONTROL = "-rainbow"  # how names end of those of the deep tier, whose summaries are others
 
 
 def main(root: Path = Path()) -> None:
@@ -35,7 +35,9 @@ def main(root: Path = Path()) -> None:
 
 def neural_text(records: Mapping[str, Record]) -> str:
     """Who opens the rich locks, the continuous MDP and the costs; what has no file is left out."""
-    locks = [one for name, one in records.items() if name.startswith("rich-") and name != CONTROL]
+    rich = {name: one for name, one in records.items() if name.startswith("rich-")}
+    locks = [one for name, one in rich.items() if not name.endswith(CONTROL)]
+    controls = [one for name, one in rich.items() if name.endswith(CONTROL)]
     parts = []
     if locks:
         parts += [
@@ -45,13 +47,12 @@ def neural_text(records: Mapping[str, Record]) -> str:
         ]
     if (growth := growth_of(_locks(records))) is not None:
         parts.append(
-            "Over these H, the trajectories of contrastive-ucb grow like H to the power"
-            f" {growth.power:.1f}: on the logarithms of the means over seeds that opened the lock,"
-            f" this line leaves an error of {growth.power_error:.2f}, an exponential in H one of"
-            f" {growth.exponential_error:.2f}."
+            "Over the H that were opened, the trajectories of contrastive-ucb grow like H to the"
+            f" power {growth.power:.1f}: on the logarithms of the means over seeds that opened the"
+            f" lock, this line leaves an error of {growth.power_error:.2f}, an exponential in H one"
+            f" of {growth.exponential_error:.2f}."
         )
-    if CONTROL in records:
-        parts.append(control_text(records[CONTROL]))
+    parts += [control_text(one) for one in sorted(controls, key=_steps)]
     if "continuous" in records:
         parts.append(continuous_text(records["continuous"]))
     if "bench" in records:
@@ -71,7 +72,7 @@ def lock_table(records: Sequence[Record]) -> str:
         rows.append(
             (
                 f"{runs[0]['env']}, H={_horizon(record)}",
-                runs[0]["algo"],
+                " ".join([runs[0]["algo"], *_changes(record)]),
                 f"{len(solved)} of {len(runs)}",
                 when,
                 f"{spent:,}" if shut else NOTHING,
@@ -95,14 +96,20 @@ def continuous_text(record: Record) -> str:
 
 
 def control_text(record: Record) -> str:
-    """How a learner of the deep tier does on the same lock."""
+    """How a learner of the deep tier does on the same locks."""
     runs = record["summary"]["runs"]
     scores = [run["evaluation"]["mean"] for run in runs]
+    horizon = re.fullmatch(r"RichLock-(\d+)", runs[0]["env"])
+    assert horizon
     return (
-        f"**A deep learner without the bonus** (`{record['command']}`, H=6, A=10): after"
+        f"**A deep learner without the bonus** (`{record['command']}`, H={horizon[1]}, A=10): after"
         f" {min(run['episodes'] for run in runs):,} episodes or more it returns"
         f" {min(scores):.2f} to {max(scores):.2f} of 1 ({len(runs)} seeds, 20 episodes each)."
     )
+
+
+def _steps(control: Record) -> int:
+    return int(control["summary"]["runs"][0]["steps"])
 
 
 def costs_text(record: Record) -> str:
@@ -116,18 +123,24 @@ def costs_text(record: Record) -> str:
 
 def _locks(records: Mapping[str, Record]) -> Locks:
     """The runs of the lock of one player, by algorithm and horizon."""
-    runs = {name: one["summary"].get("runs", []) for name, one in records.items()}
-    return {
-        (mine[0]["algo"], _horizon(records[name])): mine
-        for name, mine in runs.items()
-        if mine and mine[0].get("env") == "rich-lock"
-    }
+    found: dict[tuple[str, int], list[Any]] = {}
+    for record in records.values():
+        for run in record["summary"].get("runs", []):
+            if run.get("env") == "rich-lock":
+                found.setdefault((run["algo"], _horizon(record)), []).append(run)
+    return found
 
 
 def _place(record: Record) -> tuple[str, int, int]:
     """By task and horizon, the algorithm before its controls."""
     run = record["summary"]["runs"][0]
     return run["env"], _horizon(record), 0 if run["algo"].startswith("contrastive") else 1
+
+
+def _changes(record: Record) -> list[str]:
+    """Settings of the command that are not the usual ones, in brackets."""
+    found = re.findall(r"--(alpha|epochs) (\S+)", record["command"])
+    return [f"({', '.join(f'{name} {value}' for name, value in found)})"] if found else []
 
 
 def _horizon(record: Record) -> int:
