@@ -39,7 +39,7 @@ def test_controls_had_three_times_what_the_slowest_seed_needed(horizon: int, con
     assert min(spent) >= 3 * max(needed)
 
 
-@pytest.mark.parametrize("horizon", [6])
+@pytest.mark.parametrize("horizon", [6, 12])
 def test_the_deep_learner_had_as_much_in_the_same_locks_and_fails(horizon: int) -> None:
     opened = runs(f"rich-lock-{horizon}-contrastive-ucb")
     found = runs(f"rich-lock-{horizon}-rainbow")
@@ -54,6 +54,11 @@ def test_the_rich_lock_is_opened(horizon: int, least: int, of: int) -> None:
     found = runs(f"rich-lock-{horizon}-contrastive-ucb")
     assert len(found) == of
     assert sum(run["solved_at"] is not None for run in found) >= least
+
+
+def test_long_fits_open_a_lock_of_50_that_short_ones_do_not() -> None:
+    assert [run["solved_at"] is not None for run in runs("rich-lock-50-epochs")] == [True]
+    assert [run["solved_at"] is not None for run in runs("rich-lock-50-contrastive-ucb")] == [False]
 
 
 @pytest.mark.parametrize("horizon", [6, 12, 24])

@@ -87,6 +87,8 @@ def test_a_deep_learner_is_told_by_its_returns() -> None:
     assert text.index("H=6, A=10") < text.index("H=12, A=10")
     assert "10,000 episodes" in text
     assert "returns 0.04 to 0.10 of 1 (2 seeds" in text
+    del records["rich-lock-6-rainbow"]["summary"]["runs"][0]
+    assert "returns 0.10 of 1 (one seed" in neural_text(records)
 
 
 def test_slopes_are_counted_against_their_mark() -> None:

@@ -101,10 +101,13 @@ def control_text(record: Record) -> str:
     scores = [run["evaluation"]["mean"] for run in runs]
     horizon = re.fullmatch(r"RichLock-(\d+)", runs[0]["env"])
     assert horizon
+    low, high = f"{min(scores):.2f}", f"{max(scores):.2f}"
+    returned = low if len(runs) == 1 else f"{low} to {high}"
+    seeds = "one seed" if len(runs) == 1 else f"{len(runs)} seeds"
     return (
         f"**A deep learner without the bonus** (`{record['command']}`, H={horizon[1]}, A=10): after"
-        f" {min(run['episodes'] for run in runs):,} episodes or more it returns"
-        f" {min(scores):.2f} to {max(scores):.2f} of 1 ({len(runs)} seeds, 20 episodes each)."
+        f" {min(run['episodes'] for run in runs):,} episodes or more it returns {returned} of 1"
+        f" ({seeds}, 20 episodes each)."
     )
 
 
