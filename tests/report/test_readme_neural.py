@@ -51,6 +51,9 @@ def test_the_power_of_the_horizon_needs_three() -> None:
     records["rich-lock-24-contrastive-ucb"] = lock(24, "contrastive-ucb", (2, 5760))
     assert "to the power 2.0:" in neural_text(records)
     assert "an error of 0.00, an exponential in H one of 0.2" in neural_text(records)
+    assert "not the same for all" not in neural_text(records)
+    records["rich-lock-24-contrastive-ucb"]["command"] += " --epochs 5"
+    assert "The settings are not the same for all of them." in neural_text(records)
 
 
 def test_settings_that_are_not_the_usual_ones_are_named() -> None:

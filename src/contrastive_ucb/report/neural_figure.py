@@ -62,7 +62,7 @@ def trajectories_figure(locks: Locks) -> Figure:
         plain_ticks(axes)
         axes.set_xticks(horizons, [str(h) for h in horizons])
         axes.set_xticks([], minor=True)
-        axes.legend(frameon=False, fontsize=9, loc="lower right")
+        axes.legend(frameon=False, fontsize=9, loc="upper left")
         freeze_layout(figure)
     return figure
 

@@ -51,6 +51,8 @@ def neural_text(records: Mapping[str, Record]) -> str:
             f" power {growth.power:.1f}: on the logarithms of the means over seeds that opened the"
             f" lock, this line leaves an error of {growth.power_error:.2f}, an exponential in H one"
             f" of {growth.exponential_error:.2f}."
+            + " The settings are not the same for all of them."
+            * any(map(_changes, locks))
         )
     parts += [control_text(one) for one in sorted(controls, key=_steps)]
     if "continuous" in records:
