@@ -100,6 +100,8 @@ class Continuous:
     """a in 1 + a cos(2 pi j s'), how far the densities are from uniform; below sqrt(d) - 1."""
     true_rank: int | None = None
     """d of the MDP; by default --rank, or 4. Give both to choose the model's rank wrong."""
+    nodes: int = 1024
+    """Of the quadrature of values and model errors; at least 4 d."""
 
     def __post_init__(self) -> None:
         if not 0 < self.amplitude < inf:  # what else it must be depends on the rank

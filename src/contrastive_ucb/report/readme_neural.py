@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import Any
 
 from contrastive_ucb.report.markers import between
-from contrastive_ucb.report.neural_figure import Locks, growth_of, trajectories_figure
+from contrastive_ucb.report.neural_figure import Growth, Locks, growth_of, trajectories_figure
 from contrastive_ucb.report.records import records_of
 from contrastive_ucb.report.style import to_svg
 from contrastive_ucb.report.tables import NOTHING, Table
@@ -41,19 +41,12 @@ def neural_text(records: Mapping[str, Record]) -> str:
     parts = []
     if locks:
         parts += [
-            "**Rich observations** (networks, reward learnt; trajectories until the stop rule, or"
-            " all of the budget)",
+            "**Rich observations** (networks, reward learnt; A=10 in the lock, 3 by 3 in the game;"
+            " trajectories until the stop rule, or all of the budget)",
             lock_table(sorted(locks, key=_place)),
         ]
     if (growth := growth_of(_locks(records))) is not None:
-        parts.append(
-            "Over the H that were opened, the trajectories of contrastive-ucb grow like H to the"
-            f" power {growth.power:.1f}: on the logarithms of the means over seeds that opened the"
-            f" lock, this line leaves an error of {growth.power_error:.2f}, an exponential in H one"
-            f" of {growth.exponential_error:.2f}."
-            + " The settings are not the same for all of them."
-            * any(map(_changes, locks))
-        )
+        parts.append(growth_text(growth, growth_of(_locks(records, together=True))))
     parts += [control_text(one) for one in sorted(controls, key=_steps)]
     if "continuous" in records:
         parts.append(continuous_text(records["continuous"]))
@@ -70,11 +63,12 @@ def lock_table(records: Sequence[Record]) -> str:
         solved = [run["trajectories"] for run in runs if run["solved_at"] is not None]
         spent = max(run["trajectories"] for run in runs)
         shut = len(solved) < len(runs)
-        when = f"{fmean(solved):,.0f} ({min(solved):,} to {max(solved):,})" if solved else "never"
+        span = f" ({min(solved):,} to {max(solved):,})" if len(solved) > 1 else ""
+        when = f"{fmean(solved):,.0f}{span}" if solved else "never"
         rows.append(
             (
                 f"{runs[0]['env']}, H={_horizon(record)}",
-                " ".join([runs[0]["algo"], *_changes(record)]),
+                _name(record, runs[0]),
                 f"{len(solved)} of {len(runs)}",
                 when,
                 f"{spent:,}" if shut else NOTHING,
@@ -82,6 +76,23 @@ def lock_table(records: Sequence[Record]) -> str:
         )
     header = ("task", "algorithm", "seeds that solved it", "trajectories: mean (range)")
     return Table((*header, "spent without solving it"), tuple(rows)).to_markdown()
+
+
+def growth_text(usual: Growth, together: Growth | None) -> str:
+    """How trajectories grow with H, with the usual settings, and with all that were tried."""
+    text = (
+        "Over the H that were opened with the usual settings, the trajectories of contrastive-ucb"
+        f" grow like H to the power {usual.power:.1f}: on the logarithms of the means over seeds"
+        f" that opened the lock, this line leaves an error of {usual.power_error:.2f}, an"
+        f" exponential in H one of {usual.exponential_error:.2f}."
+    )
+    if together is None or together == usual:
+        return text
+    return (
+        f"{text} With the locks that were opened with other settings, the power is"
+        f" {together.power:.1f}, and the errors are {together.power_error:.2f} and"
+        f" {together.exponential_error:.2f}."
+    )
 
 
 def continuous_text(record: Record) -> str:
@@ -107,9 +118,9 @@ def control_text(record: Record) -> str:
     returned = low if len(runs) == 1 else f"{low} to {high}"
     seeds = "one seed" if len(runs) == 1 else f"{len(runs)} seeds"
     return (
-        f"**A deep learner without the bonus** (`{record['command']}`, H={horizon[1]}, A=10): after"
-        f" {min(run['episodes'] for run in runs):,} episodes or more it returns {returned} of 1"
-        f" ({seeds}, 20 episodes each)."
+        f"**A deep learner without the bonus, H={horizon[1]}** (`{record['command']}`): after"
+        f" {min(run['episodes'] for run in runs):,} episodes it returns {returned} of 1, where a"
+        f" wrong first action returns .05 on average ({seeds}, 20 episodes of evaluation)."
     )
 
 
@@ -126,13 +137,17 @@ def costs_text(record: Record) -> str:
     )
 
 
-def _locks(records: Mapping[str, Record]) -> Locks:
-    """The runs of the lock of one player, by algorithm and horizon."""
+def _locks(records: Mapping[str, Record], *, together: bool = False) -> Locks:
+    """The runs of the lock of one player, by algorithm and horizon.
+
+    together  algorithms with other settings are not told apart
+    """
     found: dict[tuple[str, int], list[Any]] = {}
     for record in records.values():
         for run in record["summary"].get("runs", []):
             if run.get("env") == "rich-lock":
-                found.setdefault((run["algo"], _horizon(record)), []).append(run)
+                name = run["algo"] if together else _name(record, run)
+                found.setdefault((name, _horizon(record)), []).append(run)
     return found
 
 
@@ -142,10 +157,11 @@ def _place(record: Record) -> tuple[str, int, int]:
     return run["env"], _horizon(record), 0 if run["algo"].startswith("contrastive") else 1
 
 
-def _changes(record: Record) -> list[str]:
-    """Settings of the command that are not the usual ones, in brackets."""
+def _name(record: Record, run: Mapping[str, Any]) -> str:
+    """The algorithm, with those settings of the command that are not the usual ones."""
     found = re.findall(r"--(alpha|epochs) (\S+)", record["command"])
-    return [f"({', '.join(f'{name} {value}' for name, value in found)})"] if found else []
+    changes = ", ".join(f"{name} {value}" for name, value in found)
+    return f"{run['algo']} ({changes})" if changes else str(run["algo"])
 
 
 def _horizon(record: Record) -> int:
