@@ -62,6 +62,7 @@ def trajectories_figure(locks: Locks) -> Figure:
         plain_ticks(axes)
         axes.set_xticks(horizons, [str(h) for h in horizons])
         axes.set_xticks([], minor=True)
+        axes.set_ylim(top=axes.get_ylim()[1] * 6)  # room for the legend
         axes.legend(frameon=False, fontsize=9, loc="upper left")
         freeze_layout(figure)
     return figure
