@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from finite_results import versions
 
+from contrastive_ucb.agents.neural_config import DEFAULTS
 from contrastive_ucb.experiments.catalog import CONTROLLED, FRESH_SEED, RICH_LOCKS
 from contrastive_ucb.experiments.catalog import RICH_CONTROLS as CONTROLS
 from contrastive_ucb.stats.slopes import slope
@@ -27,9 +28,8 @@ ROUNDS = 3000  # of the continuous MDP
 LOCKS = {**RICH_LOCKS, 50: (400, 1)}  # H: rounds at most, seeds
 LONG_SEED = 101  # at H=50; seed 100 had been seen there with the usual settings
 LONG = "--alpha 0.04 --epochs 5"  # gamma = 2, and longer fits of more data
-ROUND = 50  # trajectories a step and round, each of at most H steps
 DEEP_SEEDS = {6: 3, 12: 1}  # of the deep learner as a control, by H; of 12 one takes half an hour
-UPDATES_PER_STEP = 0.25  # of the deep learner: a quarter of its usual ones
+UPDATES_PER_STEP = 0.25  # of the deep learner, as published; its default for vectors is 1
 
 
 def lock(algo: str, horizon: int, rounds: int, n_seeds: int, seed: int = FRESH_SEED) -> str:
@@ -42,7 +42,7 @@ def lock(algo: str, horizon: int, rounds: int, n_seeds: int, seed: int = FRESH_S
 def deep_learner(horizon: int, n_seeds: int) -> str:
     """Rainbow without a bonus in the same locks, for as many trajectories as the controls."""
     rounds, _ = CONTROLLED[horizon]
-    steps = rounds * ROUND * horizon * horizon
+    steps = rounds * DEFAULTS["trajectories"] * horizon * horizon  # H starts, each of H steps
     return (
         f"train RichLock-{horizon} --algo rainbow --set updates_per_step={UPDATES_PER_STEP}"
         f" --steps {steps} --seed {FRESH_SEED} --seeds {n_seeds}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from contrastive_ucb.envs.lock import BRIBE
 from contrastive_ucb.report.markers import between
 from contrastive_ucb.report.neural_figure import Growth, Locks, growth_of, trajectories_figure
 from contrastive_ucb.report.records import records_of
@@ -120,7 +121,8 @@ def control_text(record: Record) -> str:
     return (
         f"**A deep learner without the bonus, H={horizon[1]}** (`{record['command']}`): after"
         f" {min(run['episodes'] for run in runs):,} episodes it returns {returned} of 1, where a"
-        f" wrong first action returns .05 on average ({seeds}, 20 episodes of evaluation)."
+        f" wrong first action returns {BRIBE / 2:.2f} on average ({seeds}, 20 episodes of"
+        " evaluation)."
     )
 
 

@@ -3,11 +3,11 @@
 | precision | encoder, transition model, first layer of the head                 | the rest |
 |-----------|--------------------------------------------------------------------|----------|
 | float32   | float32                                                            | float32  |
-| bfloat16  | 8 bits: what goes in, weights, what comes out, and their gradients | float32  |
+| bfloat16  | what goes in, weights, what comes out, and gradients are bfloat16  | float32  |
 
-Sums inside a product are float32, and so are the weights as they are stored, Adam, batch norms,
-the rescaling of latents, logits and losses. bfloat16 has the range of float32, so nothing overflows
-and no loss has to be scaled.
+bfloat16 are 16-bit numbers with 8 bits of precision. Sums inside a product are float32, and so are
+the weights as they are stored, Adam, batch norms, the rescaling of latents, logits and losses. The
+range is that of float32, so nothing overflows and no loss has to be scaled.
 """
 
 from __future__ import annotations
