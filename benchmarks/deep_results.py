@@ -2,11 +2,16 @@
 
     .venv/bin/python benchmarks/deep_results.py [FOLDER [NAME ...]]
 
-FOLDER is where run folders go, runs by default; NAMEs are those of experiments or their beginnings.
-Each file holds the command with its seeds and the summary of every one. Runs in the folder that are
-finished already are read, not run again.
+FOLDER is the folder of the run folders, `runs` by default. NAMEs select the experiments whose names
+begin with them. Each file contains the command, the number of seeds and the summary of every run.
+Finished runs in the folder are reused. The seeds of an experiment run in parallel, one process per
+core.
+
+The controls (`random`, `constant`) need no training. They play the same evaluation episodes as the
+agents of the same seed: 5 evaluations of 20 episodes.
 """
 
+import csv
 import json
 import subprocess
 import sys
@@ -14,14 +19,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
 from finite_results import ROOT, versions
 
 from contrastive_ucb.commands.bench_deep import MARKS
-from contrastive_ucb.evaluation.rollouts import digest, evaluate
+from contrastive_ucb.evaluation.controls import constant_control, random_control
+from contrastive_ucb.report.records import records_of
 
 SPR_UCB = "--algo spr-ucb"
-AGENTS = {  # bonuses that are compared, by the name of their file
+AGENTS = {  # the agents that are compared, by the name of their file
     "spr": "--algo spr",
     "paper": SPR_UCB,
     "paper-hidden": f"{SPR_UCB} --set bonus.feature=hidden",
@@ -29,15 +34,15 @@ AGENTS = {  # bonuses that are compared, by the name of their file
     "algorithm-1": f"{SPR_UCB} --set bonus.preset=algorithm-1",
     "algorithm-1-probs": f"{SPR_UCB} --set bonus.preset=algorithm-1 bonus.feature=probs",
 }
+SEEDS = dict.fromkeys(AGENTS, 10) | {"paper-hidden": 5, "algorithm-1-probs": 5}
 SEA_STEPS = {10: 4_000, 14: 6_000, 20: 16_000}
 MINATAR_STEPS = 10_000
 MINATAR_PACE = "updates_per_step=0.25"  # a quarter of the usual work
 GAMES = ("Breakout", "Freeway", "Seaquest")
 SEAS = {
-    f"deepsea-{size}-{agent}": (f"train DeepSea-{size} {words} --steps {steps}", n_seeds)
+    f"deepsea-{size}-{agent}": (f"train DeepSea-{size} {words} --steps {steps}", SEEDS[agent])
     for size, steps in SEA_STEPS.items()
     for agent, words in AGENTS.items()
-    for n_seeds in [10 if agent == "algorithm-1" else 5]
 }
 PEERS = {name: f"--algo {name}" for name in ("curl", "drq", "drq-eps", "der", "otr", "rainbow")}
 
@@ -50,7 +55,7 @@ def _paced(words: str) -> str:
 MINATAR = {
     f"minatar-{game.lower()}-{agent}": (
         f"train MinAtar/{game}-v1 {_paced(words)} --steps {MINATAR_STEPS}",
-        5,
+        SEEDS[agent],
     )
     for game in GAMES
     for agent, words in AGENTS.items()
@@ -89,23 +94,29 @@ ATARI = {  # one seed, a tenth of the length of Atari 100K
 }
 # name: command, number of seeds
 EXPERIMENTS = {**SEAS, **MINATAR, **COMPARISON, **ROUNDED, **LONG, **ATARI}
-RETURN, POINTS = (
-    "charts/episodic_return",
-    20,
-)  # the tag of the curves, and how many points they have
-RANDOM = {f"minatar-{game.lower()}-random": f"MinAtar/{game}-v1" for game in GAMES}
-RANDOM_EPISODES = 100
+RETURN, POINTS = "charts/episodic_return", 20  # the metric of the curves and their length
+TASKS = {f"minatar-{game.lower()}": f"MinAtar/{game}-v1" for game in GAMES} | {
+    f"deepsea-{size}": f"DeepSea-{size}" for size in SEA_STEPS
+}
+CONTROLS = {  # name: environment and the function that plays all seeds
+    f"{name}-{policy}": (env, play)
+    for name, env in TASKS.items()
+    for policy, play in (("random", random_control), ("constant", constant_control))
+}
+CONTROL_SEEDS = 10
 
 
 def main() -> None:
     runs, *chosen = sys.argv[1:] or ["runs"]
     for word in chosen:
-        if not any(name.startswith(word) for name in [*EXPERIMENTS, *RANDOM, "bench-deep"]):
+        if not any(name.startswith(word) for name in [*EXPERIMENTS, *CONTROLS, "bench-deep"]):
             sys.exit(f"no experiment begins with {word!r}; there are {', '.join(EXPERIMENTS)}")
-    for name, env in RANDOM.items():
+    for name, (env, play) in CONTROLS.items():
         if not chosen or name.startswith(tuple(chosen)):
             command = f"python benchmarks/deep_results.py runs {name}"
-            keep(name, {"command": command, "runs": [random_play(env, seed) for seed in range(5)]})
+            print(command, flush=True)
+            keep(name, {"command": command, "runs": play(env, range(CONTROL_SEEDS))})
+            write_control_scores()
     for name, (command, seeds) in EXPERIMENTS.items():
         if not chosen or name.startswith(tuple(chosen)):
             print(f"cucb {command} --seed 0 --seeds {seeds}", flush=True)
@@ -139,18 +150,16 @@ def runs_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-class Nobody:
-    """Who has no opinion; with epsilon 1 nobody asks."""
-
-    def best(self, observations: np.ndarray) -> np.ndarray:
-        return np.zeros(len(observations), dtype=np.int64)
-
-
-def random_play(env: str, seed: int) -> dict[str, Any]:
-    """Uniform actions, evaluated as agents are."""
-    scores = evaluate(Nobody(), env, seed, RANDOM_EPISODES, epsilon=1.0)
-    own = {"algo": "random", "env": env, "seed": seed, "steps": 0, "bonus": "none"}
-    return {**own, "evaluation": digest(scores)}
+def write_control_scores() -> None:
+    """Copy the scores of all controls into the package, for reports of run folders."""
+    kept = records_of(ROOT / "results" / "minatar") | records_of(ROOT / "results" / "deep")
+    with (ROOT / "src/contrastive_ucb/stats/controls.csv").open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(("env", "policy", "seed", "score"))
+        for name in (name.removeprefix("minatar-") for name in CONTROLS):
+            for run in kept[name]["runs"] if name in kept else []:
+                score = run["evaluation"]["mean"]
+                table.writerow((run["env"], run["algo"], run["seed"], score))
 
 
 def measure(command: str) -> dict[str, Any]:

@@ -2,16 +2,19 @@
 
 It does the work of the published code in its order, without any of the shortcuts of the package:
 
-- the target network is a second network, a hard copy by state_dict after every update;
+- the target network is a second network, a hard copy by state_dict after every update, with the
+  noise of that update;
+- the network of the SPR targets is a third one, a hard copy before every optimizer step;
 - frames are augmented as floats, image by image, the observations as well as the targets;
-- the targets of k = 0 are computed too, though their weight is 0;
-- s_{t+n} goes through both networks, since double Q-learning asks both;
+- the targets of k = 0 are computed too, although their weight is 0;
+- s_{t+n} is augmented twice and encoded twice, for the evaluating and for the selecting pass of
+  double DQN;
 - for the bonus all 16 observations of all 32 windows go through the network once more, their
   features are added to Sigma one outer product after the other, and Sigma is inverted.
 
-Where the published code does more than the definition asks for (a reward head of weight 0, a second
-augmentation of s_{t+n} for the second network), this does less, so it is rather too fast than too
-slow. A test holds its losses, bonus and weights against those of the preset `reference`.
+The reward head of the published code, whose weight is 0, is missing here, so the yardstick is too
+fast rather than too slow. A test compares its losses, bonus, selected actions and weights with
+those of the preset `reference`.
 """
 
 import copy
@@ -26,6 +29,7 @@ from torch import Tensor, nn
 DISCOUNT = 0.99
 ATOMS, HIDDEN, SIGMA0 = 51, 256, 0.5
 SPR_WEIGHT, CLIP_NORM = 5.0, 10.0
+FLOOR = 1e-6  # of target probabilities and priorities
 PAD, SPREAD = 4, 0.05  # pixels of a random shift, size of a change of intensity
 
 
@@ -38,7 +42,7 @@ class NoisyLinear(nn.Module):
         self.weight_mu = nn.Parameter(torch.empty(outputs, inputs).uniform_(-bound, bound))
         self.bias_mu = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
         self.weight_sigma = nn.Parameter(torch.full((outputs, inputs), SIGMA0 * bound))
-        self.bias_sigma = nn.Parameter(torch.full((outputs,), SIGMA0 * bound))
+        self.bias_sigma = nn.Parameter(torch.full((outputs,), SIGMA0 * outputs**-0.5))
         self.register_buffer("weight_epsilon", torch.zeros(outputs, inputs))
         self.register_buffer("bias_epsilon", torch.zeros(outputs))
 
@@ -124,14 +128,14 @@ class Yardstick:
         *,
         seed: int = 0,
         augment: bool = True,
-        noisy: bool = True,
         ridge: float = 1e-5,
     ):
         torch.manual_seed(seed)
         self.rng = np.random.default_rng(seed)
-        self.has_bonus, self.augments, self.resets_noise = bonus, augment, noisy
+        self.has_bonus, self.augments = bonus, augment
         self.online = Network(n_actions)
         self.target = copy.deepcopy(self.online)
+        self.lagged = copy.deepcopy(self.online)
         self.optimiser = torch.optim.Adam(self.online.parameters(), lr=1e-4, eps=1.5e-4)
         self.support = torch.linspace(-10, 10, ATOMS)
         self.sigma = ridge * torch.eye(ATOMS)
@@ -148,14 +152,13 @@ class Yardstick:
         bonus = torch.zeros(len(batch.index))
         if self.has_bonus:
             bonus = self.bonus(batch)
-        if self.resets_noise:
-            for layer in self.online.noisy_layers():
-                layer.reset_noise()
+        self.reset_noise()
         weights = torch.from_numpy(batch.weights).float()
         latent = self.online.encode(self.images(batch.observations[:, 0]))
         losses, priorities = self.value_losses(batch, latent, bonus)
         value_loss = (weights * losses).mean()
         spr_loss = (weights * self.spr_losses(batch, latent)).mean()
+        self.lagged.load_state_dict(self.online.state_dict())
         self.descend(value_loss + SPR_WEIGHT * spr_loss)
         self.target.load_state_dict(self.online.state_dict())
         return {
@@ -164,6 +167,10 @@ class Yardstick:
             "bonus/mean": bonus.mean().item(),
             "priorities": priorities.numpy(),
         }
+
+    def reset_noise(self) -> None:
+        for layer in self.online.noisy_layers():
+            layer.reset_noise()
 
     def images(self, frames: np.ndarray) -> Tensor:
         """Frames (B, 4, 84, 84) as floats in [0, 1], each stack with a shift and an intensity."""
@@ -204,16 +211,18 @@ class Yardstick:
         with torch.no_grad():
             images = self.images(batch.observations[:, N_STEP])
             probs = F.softmax(self.target.logits(self.target.encode(images)), -1)
-            chooser = F.softmax(self.online.logits(self.online.encode(images)), -1)
-            best = (chooser * self.support).sum(-1).argmax(-1)
-            chosen = probs[torch.arange(len(best)), best]
+            images = self.images(batch.observations[:, N_STEP])
+            online = F.softmax(self.online.logits(self.online.encode(images)), -1)
+            self.selected = (online * self.support).sum(-1).argmax(-1)
+            chosen = probs[torch.arange(len(probs)), self.selected]
             target = self.projected(batch, chosen, bonus)
         actions = torch.from_numpy(batch.actions[:, 0])
         logits = self.online.logits(latent)[torch.arange(len(actions)), actions]
         log_probs = F.log_softmax(logits, -1)
         losses = -(target * log_probs).sum(-1)
-        entropy = -torch.xlogy(target, target).sum(-1)
-        return losses, (losses.detach() - entropy).clamp(min=0)
+        clamped = target.clamp(min=FLOOR)
+        divergence = (clamped * (clamped.log() - log_probs.detach())).sum(-1)
+        return losses, divergence.clamp(min=FLOOR)
 
     def projected(self, batch: Windows, probs: Tensor, bonus: Tensor) -> Tensor:
         """The n-step target on the atoms (B, 51); it bootstraps unless the first step ends."""
@@ -238,7 +247,7 @@ class Yardstick:
             predictions.append(self.online.predictor(self.online.project(latent)))
         with torch.no_grad():
             frames = batch.observations[:, : JUMPS + 1].reshape(-1, STACK, SIZE, SIZE)
-            targets = self.target.project(self.target.encode(self.images(frames)))
+            targets = self.lagged.project(self.lagged.encode(self.images(frames)))
             targets = targets.view(len(latent), JUMPS + 1, -1)
         losses = torch.zeros(len(latent))
         alive = ~batch.ends[:, 0]

@@ -25,6 +25,7 @@ PROMISED = {
     *("paper_over_bfloat16", "yardstick_over_bfloat16", "yardstick_default_over_bfloat16"),
     *("yardstick_over_paper", "yardstick_default_over_paper", "yardstick_spr_over_spr"),
     *("yardstick_over_reference", "yardstick_spr_ucb_over_its_spr"),
+    *("ms_update_spr_shared_view", "spr_over_shared_view"),
     *("paper_over_spr", "reference_over_spr", "algorithm_1_over_spr", "peak_gflops"),
     *(f"gflop_of_an_update_{name}" for name in (*LEARNERS[:2], "der", "drq")),
     *(f"share_of_peak_{name}" for name in (*LEARNERS[:2], "der", "drq")),
@@ -51,8 +52,8 @@ def test_every_figure_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert 0.7 < figures["replay_gb_100k"] < 2
     assert figures["gflop_of_an_update_spr"] == pytest.approx(1.3, rel=0.3)  # batch 4 of 32
     assert figures["gflop_of_an_update_spr_ucb_paper"] >= figures["gflop_of_an_update_spr"]
-    assert figures["gflop_of_an_update_spr"] > 3 * figures["gflop_of_an_update_der"]
-    assert figures["gflop_of_an_update_spr"] > 3 * figures["gflop_of_an_update_drq"]
+    assert figures["gflop_of_an_update_spr"] > 2 * figures["gflop_of_an_update_der"]
+    assert figures["gflop_of_an_update_spr"] > 2 * figures["gflop_of_an_update_drq"]
     assert {line.split()[0] for line in said[2:-1]} == PROMISED
 
 

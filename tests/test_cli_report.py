@@ -8,14 +8,16 @@ import pytest
 from cli_errors import check_error
 from experiments.sweep_runs import jobs_of, train_table
 from report.pages import write_facts
-from report.score_runs import write_atari, write_deep_run
+from report.score_runs import raw_score, write_atari, write_deep_run
 from report.test_html import Outline
 
 from contrastive_ucb.cli import main
 from contrastive_ucb.commands.reproduce import ENDINGS, WHAT
 from contrastive_ucb.envs.atari_names import ATARI_100K
+from contrastive_ucb.experiments.catalog import experiment
 from contrastive_ucb.experiments.grid import grid_of
 from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.experiments.training import Training
 from contrastive_ucb.training import files
 
 NOTHING = "Nothing was run here"
@@ -70,7 +72,7 @@ def test_runs_stand_beside_the_published_numbers(
     assert summary["missing"] == 0
     assert NOTHING not in text
     assert "spr-ucb, run here: 3 runs a game on 26 of 26 games, 78 runs in all" in text
-    assert "its last evaluation (100 episodes)" in text
+    assert "its evaluation (100 episodes)" in text
     assert "Performance profiles" in text
     assert "Probability of improvement" in text
     assert "No run is missing." in text
@@ -83,6 +85,43 @@ def test_runs_stand_beside_the_published_numbers(
     Outline(text)
 
 
+def test_scores_of_spr_ucb_say_which_bonus_they_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs of `cucb train`, which have no label, and of `atari26`, which have one."""
+    runs = tmp_path / "runs"
+    chosen = {"paper": (0.6, {}), "reference": (0.8, {"bonus.preset": "reference"})}
+    for level, settings in chosen.values():
+        for seed in range(3):
+            spec = Training("Pong", "spr-ucb", settings, seed=seed).spec()
+            score = raw_score("Pong", level + seed / 10)
+            write_deep_run(runs, "spr-ucb", "Pong", seed, score=score, config=dict(spec.config))
+    more = ["--runs", str(runs), "--json"]
+    names = {f"SPR-UCB ({bonus})" for bonus in chosen}
+    for is_planned in (False, True):
+        if is_planned:
+            experiment("atari26").remember(runs)
+        text = reproduce("table", tmp_path / "a.md", *more).decode()
+        summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert summary["run_here"] == dict.fromkeys(names, 3)
+        head, *rows = [line.strip("| ").split(" | ") for line in text.splitlines() if "|" in line]
+        pong = dict(zip(head, next(row for row in rows if row[0] == "Pong"), strict=True))
+        for bonus, (level, _) in chosen.items():
+            cell = pong[f"SPR-UCB ({bonus}) (run here), 3 runs"]
+            assert float(cell.strip("*").split("*")[0].split()[0]) == pytest.approx(level + 0.1)
+        assert "SPR-UCB (released code), 10 runs" in pong
+        assert "compare these numbers with SPR-UCB (reference)" in text
+
+
+def test_other_settings_of_spr_ucb_are_named_too(tmp_path: Path) -> None:
+    for settings in ({}, {"n_step": 3}, {"bonus.preset": "reference", "bonus.scale": 2.0}):
+        spec = Training("Pong", "spr-ucb", settings).spec()
+        write_deep_run(tmp_path / "runs", "spr-ucb", "Pong", 0, config=dict(spec.config))
+    text = reproduce("table", tmp_path / "a.md", "--runs", str(tmp_path / "runs")).decode()
+    for name in ("(paper)", "(paper) (n_step=3)", "(reference) (bonus.scale=2.0)"):
+        assert f"SPR-UCB {name} (run here), 1 run" in text
+
+
 def test_some_games_only_are_no_average_of_all(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     write_atari(runs, {"spr": 0.4}, ["Pong", "Alien"], seeds=2)
@@ -90,7 +129,7 @@ def test_some_games_only_are_no_average_of_all(tmp_path: Path) -> None:
     text = reproduce("figure-mean", tmp_path / "a.html", "--runs", str(runs)).decode()
     assert "On the games that were run here" in text
     assert "spr (2 of 26 games)" in text
-    words = "--algo spr --steps 100000 --threads 1 --eval-episodes 100 --seed"
+    words = "--algo spr --steps 100000 --threads 1 --seed"
     assert f"cucb train Boxing {words} 0 --seeds 3 --out {runs}" in text
     assert f"cucb train Pong {words} 2 --out {runs}" in text
     assert "Runs that are not finished: 73." in text  # 24 games with 3 seeds, and one of Pong

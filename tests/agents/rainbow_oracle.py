@@ -86,7 +86,7 @@ def projected(network: Network, shift: float, discount: float, probs: Tensor) ->
 def value_loss(
     network: Network, target: Network, config: RainbowConfig, batch: Batch, i: int, latent: Tensor
 ) -> tuple[Tensor, float]:
-    """The loss of sample i and its priority."""
+    """The loss of sample i and its priority. `target` has its own noise, `network` the new one."""
     shift, discount = float(batch.returns[i]), float(batch.discounts[i])
     with torch.no_grad():
         seen = torch.from_numpy(batch.bootstrap[i])
@@ -104,12 +104,18 @@ def value_loss(
         error = (taken - goal).abs()[0]
         return (0.5 * error**2 if error < 1 else error - 0.5), float(error.detach())
     loss = -(goal * taken.log_softmax(-1)).sum()
+    if config.priority == "loss":
+        return loss, float(loss.detach())
+    if config.priority == "clamped-kl":
+        log_probs = taken.detach().log_softmax(-1).tolist()
+        terms = [(max(m, 1e-6), p) for m, p in zip(goal.tolist(), log_probs, strict=True)]
+        return loss, sum(m * (np.log(m) - p) for m, p in terms)
     entropy = -sum(mass * np.log(mass) for mass in goal.tolist() if mass > 0)
     return loss, float(loss.detach()) - entropy
 
 
 def total_loss(
-    network: Network, target: Network, config: RainbowConfig, batch: Batch
+    network: Network, target: Network, lagged: Network, config: RainbowConfig, batch: Batch
 ) -> tuple[Tensor, list[float]]:
     size, priorities, total = len(batch.index), [], torch.zeros(())
     latents = [encode(network, torch.from_numpy(batch.frames[i, 0])) for i in range(size)]
@@ -125,8 +131,8 @@ def total_loss(
         for i in range(size):
             foreseen = network.prediction.predictor(projection(network, moved[i]))
             with torch.no_grad():
-                seen = encode(target, torch.from_numpy(batch.frames[i, k + 1]))
-                goal = projection(target, seen)
+                seen = encode(lagged, torch.from_numpy(batch.frames[i, k + 1]))
+                goal = projection(lagged, seen)
             error = (foreseen / foreseen.norm() - goal / goal.norm()).square().sum()
             weight = float(batch.weights[i] * batch.mask[i, k]) / (size * config.jumps)
             total = total + config.spr_weight * weight * error
@@ -134,11 +140,16 @@ def total_loss(
 
 
 def first_update(
-    network: Network, target: Network, config: RainbowConfig, batch: Batch
+    network: Network, target: Network, lagged: Network, config: RainbowConfig, batch: Batch
 ) -> tuple[dict[str, Tensor], list[float]]:
-    """The weights after the first update, and the priorities. The noise must be the update's."""
+    """The weights after the first update, and the priorities.
+
+    network  with the noise that the update draws
+    target   evaluates s_{t+n}, with its own noise
+    lagged   computes the targets of SPR
+    """
     network = deepcopy(network)
-    loss, priorities = total_loss(network, target, config, batch)
+    loss, priorities = total_loss(network, target, lagged, config, batch)
     loss.backward()
     groups: dict[str, list[str]] = {"own": [], "prediction.transition": []}
     for name, _ in network.named_parameters():

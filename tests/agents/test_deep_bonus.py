@@ -168,8 +168,8 @@ def test_visits_are_all_stored_transitions_with_a_whole_observation() -> None:
     assert replay.drawable().tolist() == [0, 1, 2, 3]
     for time in range(5, 14):
         replay.add(0, 0.0, frame(time), False, False)
-    # Entry 3 is the oldest; stacks of three reach back, so 5 is the first whole one.
-    assert visits(replay).tolist() == list(range(5, 14))
+    # Transition 2 is the oldest of twelve; stacks of three reach back, so 4 is the first whole one.
+    assert visits(replay).tolist() == list(range(4, 14))
     assert set(replay.drawable()) <= set(visits(replay))
 
 

@@ -16,7 +16,7 @@ from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
         ({"learning_rate": "fast"}, "learning_rate must be float, got 'fast'"),
         ({"learning_rate": 0.0}, "learning_rate must be positive, got 0.0"),
         ({"learning_rate": float("nan")}, "learning_rate must be float, got nan"),
-        ({"encoder": "resnet"}, "encoder must be one of auto, atari, minatar, mlp"),
+        ({"encoder": "resnet"}, "encoder must be one of auto, atari, atari-same, minatar, mlp"),
         ({"discount": 1.5}, r"discount must be in \[0, 1\], got 1.5"),
         ({"epsilon": (1.0, 2.0)}, r"epsilon must be in \[0, 1\]"),
         ({"epsilon": (1.0,)}, r"epsilon must be tuple\[float, float\], got \(1.0,\)"),

@@ -71,7 +71,7 @@ def test_atoms_have_room_for_bonuses_only_where_there_are_any() -> None:
     assert ends["spr-ucb"] == pytest.approx((low, high + 4.0))
 
 
-def test_importance_weights_grow_to_their_last_value() -> None:
+def test_importance_exponents_grow_from_the_first_update_to_the_last_step() -> None:
     trainer: Any = training(steps=40, first_update=10, importance=(0.4, 1.0)).trainer()
     inner, given = trainer.replay.sample, dict[int, float]()
 
@@ -84,5 +84,5 @@ def test_importance_weights_grow_to_their_last_value() -> None:
         pass
     assert min(given) < 20
     for step, importance in given.items():
-        assert importance == pytest.approx(0.4 + 0.6 * step / 40)
+        assert importance == pytest.approx(0.4 + 0.6 * (step - 10) / 30)
     assert given[40] == pytest.approx(1.0)

@@ -1,10 +1,10 @@
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from contrastive_ucb.agents.deep_config import BonusConfig
-from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS, FAMILIES, configure
+from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS, FAMILIES, SPR_RELEASE, configure
 from contrastive_ucb.experiments.training import Training
 
 ATARI, MINATAR, VECTOR = (1, 84, 84), (4, 10, 10), (100,)
@@ -43,7 +43,14 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "distributional": (True, True, False, False, True, True),
     "priority_exponent": (0.5, 0.5, 0, 0, 0.5, 0.5),
     "augment": (False, False, True, True, False, True),
-    "encoder": ("auto", "auto", "auto", "auto", "data-efficient", "auto"),
+    "encoder": (*["atari-same"] * 4, "data-efficient", "auto"),
+    "initializer": (*["xavier"] * 4, "torch", "torch"),
+    "atari": (*["dopamine"] * 4, "curl-release", "standard"),
+    "new_priority": (*["largest"] * 5, "one"),
+    "clip_norm": (0, 0, 0, 0, 10, 10),
+    "largest_offset": (8, 8, 7, 7, 8, 8),
+    "double_view": ("own", "own", "shared", "shared", "own", "own"),
+    "importance": (*[(0.5, 0.5)] * 4, (0.4, 1.0), (0.4, 1.0)),
     "hidden": (512, 512, 512, 512, 256, 256),
     "streams": (1, 1, 1, 1, 2, 2),
     "learning_rate": (1e-4, 6.25e-5, 1e-4, 1e-4, 1e-4, 1e-4),
@@ -51,6 +58,17 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "spr_weight": (0, 0, 0, 0, 0, 5),
 }
 LENGTHS = {"otr": 50_000, "drq": 5000, "drq-eps": 5000}  # of the way from epsilon to epsilon
+
+
+def test_reference_sets_the_details_of_the_release_for_spr_only() -> None:
+    released = configure("spr-ucb", {"bonus.preset": "reference"})
+    for name, value in SPR_RELEASE.items():
+        assert getattr(released, name) == value
+        assert getattr(configure("spr-ucb", {}), name) != value
+    without = configure("spr", {"bonus.preset": "reference", "bonus.scale": 0.0})
+    assert replace(without, bonus=released.bonus) == released
+    der = configure("der", {"bonus.preset": "reference"})
+    assert (der.cut, der.atari, der.draws) == ("published", "dopamine", "stratified")
 
 
 @pytest.mark.parametrize("name", TABLE)

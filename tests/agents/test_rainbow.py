@@ -28,6 +28,8 @@ SPR: dict[str, Any] = {"spr_weight": 2.0}
         SPR | {"target_every": 2, "double": False},
         SPR | {"clip_norm": 0.05},  # both groups are above it
         {"distributional": False, "target_every": 3},
+        SPR | {"spr_targets": "lagged", "priority": "clamped-kl"},
+        {"priority": "loss", "new_priority": "largest", "bias_sigma": "outputs"},
     ],
     ids=str,
 )
@@ -39,18 +41,22 @@ def test_an_update_is_what_a_loop_over_samples_computes(settings: dict[str, Any]
     batch = draw(agent, replay, rng)
     assert 0 in batch.discounts  # a termination is among them
     assert len(set(batch.weights.tolist())) == 6
+    other = learner(seed=1, **settings).network
     if agent.target is not agent.network:  # an old one: no copy is due in the second update
-        agent.target.load_state_dict(learner(seed=1, **settings).network.state_dict())
+        agent.target.load_state_dict(other.state_dict())
         agent.n_updates = 1
-    weights = deepcopy(agent.network)
+    if agent.lagged is not None:
+        agent.lagged.load_state_dict(Rainbow._spr_target_parts(other).state_dict())
+    weights, target = deepcopy(agent.network), deepcopy(agent.target)
     agent.update(replay, batch)
     noise = {name: x for name, x in agent.network.state_dict().items() if "noise" in name}
     weights.load_state_dict(noise, strict=False)
-    target = weights if agent.target is agent.network else agent.target
-    expected, priorities = first_update(weights, target, agent.config, batch)
+    assert not torch.equal(weights.head.first.noise_in, target.head.first.noise_in)
+    lagged = target if agent.lagged is None else other
+    expected, priorities = first_update(weights, target, lagged, agent.config, batch)
     for name, x in agent.network.named_parameters():
         assert torch.allclose(x, expected[name], rtol=0, atol=1e-5), name
-    leaves = replay.tree.get(batch.index % replay.history.capacity)
+    leaves = replay.tree.get(batch.index % replay.history.slots)
     latest = {at: max(p, 1e-6) ** 0.5 for at, p in zip(batch.index, priorities, strict=True)}
     assert leaves == pytest.approx([latest[at] for at in batch.index], rel=1e-3)
 
@@ -70,7 +76,9 @@ def test_the_bonus_of_the_next_action_enters_with_the_discount() -> None:
     hidden = agent.network.head.hidden(latent)
     width = own.of_all(hidden)
     n_step = torch.linspace(0, 1, len(q))
-    found = agent._target(batch, latent, latent, n_step, agent.bonus.of_all(latent))
+    values, next_bonus = agent.network.head(latent), agent.bonus.of_all(latent)
+    actions = agent._next_actions(values, latent, next_bonus)
+    found = agent._target(batch, values, actions, n_step, next_bonus)
     changed = 0
     for i in range(len(q)):
         best = int((q[i] + width[i]).argmax())
@@ -95,11 +103,11 @@ def test_an_optimist_acts_on_q_plus_bonus_and_is_evaluated_without() -> None:
 
 
 def test_the_target_network_is_copied_every_so_many_updates_and_has_noise_of_its_own() -> None:
-    agent = learner(target_every=3)
+    agent = learner(target_every=3, first_update=1, updates_per_step=2.0)
     replay, rng = started(agent)
-    kept: dict[str, torch.Tensor] = {}
+    kept = {name: x.detach().clone() for name, x in agent.network.named_parameters()}
     for n_updates in range(7):
-        if n_updates % 3 == 0:
+        if n_updates % 3 == 1:  # the period counts the two updates that step 1 would have had
             kept = {name: x.detach().clone() for name, x in agent.network.named_parameters()}
         train(agent, replay, 1, rng)
         for name, x in agent.target.named_parameters():
@@ -107,8 +115,68 @@ def test_the_target_network_is_copied_every_so_many_updates_and_has_noise_of_its
         assert not torch.equal(agent.network.head.first.noise_in, agent.target.head.first.noise_in)
 
 
-def test_both_networks_see_the_same_augmented_bootstrap() -> None:
-    agent = learner(shape=(1, 40, 40), stack=2, target_every=2, spr_weight=1.0, hidden=4)
+class Passes:
+    """What goes through the networks of an agent in its next update."""
+
+    def __init__(self, agent: Rainbow):
+        self.seen: list[torch.Tensor] = []  # inputs of the online encoder
+        self.noise: list[torch.Tensor] = []  # of the heads: evaluating, selecting, learning
+        self.actions: list[torch.Tensor] = []  # selected in s_{t+n}
+        agent.network.encoder.register_forward_pre_hook(lambda _, x: self.seen.append(x[0]))
+        for head in {agent.network.head, agent.target.head}:
+            head.register_forward_pre_hook(lambda own, _: self.noise.append(own.first.noise_in))
+        select = agent._next_actions
+
+        def selecting(*given: torch.Tensor) -> torch.Tensor:
+            self.actions.append(select(*given))
+            return self.actions[-1]
+
+        agent._next_actions = selecting  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("target_every", [1, 3])
+@pytest.mark.parametrize("draws", ["per-update", "per-pass"])
+def test_the_passes_of_double_dqn_differ_in_noise(target_every: int, draws: str) -> None:
+    """Once both passes were the same where the target network is copied after every update."""
+    agent = learner(**SPR, target_every=target_every, noise_draws=draws)
+    replay, rng = started(agent)
+    train(agent, replay, 2, rng)
+    passes = Passes(agent)
+    agent.update(replay, draw(agent, replay, rng))
+    evaluating, selecting, learning = passes.noise
+    assert torch.equal(evaluating, selecting) == (draws == "per-pass")
+    assert torch.equal(selecting, learning) == (draws == "per-update")
+    assert not torch.equal(evaluating, learning)
+
+
+def test_the_selecting_pass_has_its_own_view_and_its_argmax_is_bootstrapped_from() -> None:
+    agent = learner(shape=(1, 40, 40), stack=2, hidden=4, **SPR)
+    replay, rng = started(agent)
+    train(agent, replay, 2, rng)
+    passes, before = Passes(agent), deepcopy(agent.network)
+    batch = draw(agent, replay, rng)
+    agent.update(replay, batch)
+    _, later, view = passes.seen
+    assert view.shape == (6, 2, 40, 40)
+    plain = agent.inputs.plain(batch.bootstrap)
+    for one, other in ((view, later[-6:]), (view, plain), (later[-6:], plain)):
+        assert all(not torch.allclose(a, b) for a, b in zip(one, other, strict=True))
+    before.head.take_noise(agent.network.head)  # the noise that was drawn in the update
+    for sample, action in zip(view, passes.actions[0].tolist(), strict=True):
+        probs = before.head(before.encoder(sample[None]))[0].softmax(-1)  # (A, N)
+        q = [sum(p * z for p, z in zip(row, before.support, strict=True)) for row in probs]
+        assert action == max(range(3), key=lambda a: q[a].item())
+
+
+def test_both_networks_see_the_same_augmented_bootstrap_with_a_shared_view() -> None:
+    agent = learner(
+        shape=(1, 40, 40),
+        stack=2,
+        target_every=2,
+        spr_weight=1.0,
+        hidden=4,
+        double_view="shared",
+    )
     replay, rng = started(agent)
     seen: dict[str, list[torch.Tensor]] = {"online": [], "target": []}
     for name, network in (("online", agent.network), ("target", agent.target)):

@@ -1,6 +1,7 @@
-"""The yardstick of `cucb bench deep` does the work of the preset `reference`, no more and no less.
+"""The yardstick of `cucb bench deep` computes the same update as the preset `reference`.
 
-Weights and noise are copied across, augmentation is off, and both learn from the same windows.
+Both have the same weights and noise, augmentation is off, and they learn from the same windows. The
+two passes of double DQN differ in their noise in both.
 """
 
 from copy import deepcopy
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from contrastive_ucb.agents.network import Network
-from contrastive_ucb.agents.presets import configure
+from contrastive_ucb.agents.presets import SPR_RELEASE, configure
 from contrastive_ucb.agents.rainbow import Rainbow
 from contrastive_ucb.commands.bench_yardstick import load
 from contrastive_ucb.data.batch import Batch
@@ -35,15 +36,13 @@ def learner(preset: str, ridge: float) -> Rainbow:
     settings = {
         "bonus.preset": preset,
         "bonus.ridge": ridge,
-        "cut": "published",  # the rule of the yardstick, also without a bonus
+        **SPR_RELEASE,  # the rules of the yardstick, also without a bonus
         "augment": False,
         "batch_size": BATCH,
         "replay_capacity": 400,
     }
     config = configure("spr-ucb", settings, (1, 84, 84))
-    agent = Rainbow(config, (1, 84, 84), 4, N_ACTIONS, (-10.0, 10.0), seed=1)
-    agent.network.head.sample_noise = lambda rng: None  # type: ignore[method-assign]
-    return agent
+    return Rainbow(config, (1, 84, 84), 4, N_ACTIONS, (-10.0, 10.0), seed=1)
 
 
 def played(agent: Rainbow, rng: np.random.Generator) -> Replay:
@@ -85,24 +84,19 @@ def copied(network: Network, own: torch.nn.Module) -> torch.nn.Module:
         own.encoder[theirs].load_state_dict(layer.state_dict())
     head, size = network.head, network.head.width
     assert head.value is not None
-    parts = [("value_hidden", slice(0, size), 0), ("advantage_hidden", slice(size, None), 1)]
-    for name, rows, group in parts:
+    for name, rows in (("value_hidden", slice(0, size)), ("advantage_hidden", slice(size, None))):
         layer = getattr(own, name)
         layer.weight_mu.copy_(by_channel(head.first.weight[rows]))
         layer.weight_sigma.copy_(by_channel(head.first.weight_sigma[rows]))
-        noise = by_channel(head.first.noise_in[group])
-        layer.weight_epsilon.copy_(torch.outer(head.first.noise_out[rows], noise))
         layer.bias_mu.copy_(head.first.bias[rows])
         layer.bias_sigma.copy_(head.first.bias_sigma[rows])
-        layer.bias_epsilon.copy_(head.first.noise_out[rows])
     for name, given in (("value", head.value), ("advantage", head.advantage)):
         layer = getattr(own, name)
         layer.weight_mu.copy_(given.weight)
         layer.weight_sigma.copy_(given.weight_sigma)
-        layer.weight_epsilon.copy_(torch.outer(given.noise_out, given.noise_in[0]))
         layer.bias_mu.copy_(given.bias)
         layer.bias_sigma.copy_(given.bias_sigma)
-        layer.bias_epsilon.copy_(given.noise_out)
+    give_noise(network, own)
     assert network.prediction is not None
     model = network.prediction.transition
     for theirs, layer in ((0, model.first), (3, model.second)):
@@ -110,6 +104,22 @@ def copied(network: Network, own: torch.nn.Module) -> torch.nn.Module:
     own.transition[2].load_state_dict(model.norm.state_dict(), strict=False)
     own.predictor.load_state_dict(network.prediction.predictor.state_dict())
     return own
+
+
+@torch.no_grad()
+def give_noise(network: Network, own: torch.nn.Module) -> None:
+    """The noise of the package's network to one of the yardstick's."""
+    head, size = network.head, network.head.width
+    assert head.value is not None
+    first = head.first
+    for name, group in (("value_hidden", 0), ("advantage_hidden", 1)):
+        layer, out = getattr(own, name), first.noise_out[group * size : (group + 1) * size]
+        layer.weight_epsilon.copy_(torch.outer(out, by_channel(first.noise_in[group])))
+        layer.bias_epsilon.copy_(out)
+    for name, given in (("value", head.value), ("advantage", head.advantage)):
+        layer = getattr(own, name)
+        layer.weight_epsilon.copy_(torch.outer(given.noise_out, given.noise_in[0]))
+        layer.bias_epsilon.copy_(given.noise_out)
 
 
 # With the ridge of the release, 1e-5, the float32 inverse has few digits of its own.
@@ -124,12 +134,14 @@ def test_the_yardstick_computes_what_reference_computes(
     rng = np.random.default_rng(0)
     replay = played(agent, rng)
     replay.update_priorities(replay.drawable(), rng.random(len(replay)))
-    yardstick = code.Yardstick(
-        N_ACTIONS, bonus=preset != "none", augment=False, noisy=False, ridge=ridge
-    )
+    yardstick = code.Yardstick(N_ACTIONS, bonus=preset != "none", augment=False, ridge=ridge)
     before = copied(agent.network, yardstick.online)
-    yardstick.online.load_state_dict(before.state_dict())
-    yardstick.target.load_state_dict(before.state_dict())
+    for network in (yardstick.online, yardstick.target, yardstick.lagged):
+        network.load_state_dict(before.state_dict())
+    yardstick.reset_noise = lambda: give_noise(agent.network, yardstick.online)
+    selected: list[Tensor] = []
+    select = agent._next_actions
+    agent._next_actions = lambda *a: selected.append(select(*a)) or selected[-1]  # type: ignore
     for _ in range(2):  # the second one with a Sigma and a target network that have moved
         batch = replay.sample(rng.random(BATCH), importance_exponent=0.6)
         given = windows(code, replay, batch)
@@ -137,7 +149,8 @@ def test_the_yardstick_computes_what_reference_computes(
         found = yardstick.update(given)
         for name, value in expected.items():
             assert found[name] == pytest.approx(value, rel=tolerance), name
-        leaves = replay.tree.get(batch.index % replay.history.capacity) ** 2
+        assert torch.equal(selected[-1], yardstick.selected)
+        leaves = replay.tree.get(batch.index % replay.history.slots) ** 2
         latest = dict(zip(batch.index, found["priorities"], strict=True))
         assert leaves == pytest.approx([latest[at] for at in batch.index], rel=tolerance)
         assert (preset == "none") == ("bonus/mean" not in expected)

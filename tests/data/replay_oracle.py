@@ -49,8 +49,11 @@ class Oracle:
 
     @property
     def kept_from(self) -> int:
-        """The oldest frame there is: one slot is always for the frame to come or in the making."""
-        return max(0, len(self.past) + (not self.running) - self.replay.history.capacity)
+        """The time of the oldest of the last `capacity` transitions, or of the last `slots` frames:
+        one slot is always for the frame to come."""
+        times = [time for time, entry in enumerate(self.past) if entry.action is not None]
+        by_count = times[max(0, len(times) - self.replay.history.capacity)] if times else 0
+        return max(by_count, len(self.past) + (not self.running) - self.replay.history.slots, 0)
 
     def observation(self, time: int) -> np.ndarray:
         frames = []

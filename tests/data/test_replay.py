@@ -172,8 +172,9 @@ def test_draws_follow_the_priorities_and_weights_correct_them() -> None:
     np.testing.assert_allclose(batch.weights, weight / weight.max(), rtol=1e-6)
 
 
-def test_new_transitions_get_the_largest_priority_so_far() -> None:
-    replay, oracle, rng = lived({}, 200, 20, 0.1, 0, priority_exponent=1.0)
+@pytest.mark.parametrize(("rule", "expected"), [("largest", 7.0), ("one", 1.0)])
+def test_new_transitions_get_the_largest_priority_so_far_or_one(rule: str, expected: float) -> None:
+    replay, oracle, rng = lived({}, 200, 20, 0.1, 0, priority_exponent=1.0, new_priority=rule)
     np.testing.assert_array_equal(replay.live_state()["leaves"][replay.drawable()], 1.0)
     replay.update_priorities(np.array([0, 1]), np.array([7.0, 0.5]))
     replay.update_priorities(np.array([0]), np.array([2.0]))
@@ -181,7 +182,15 @@ def test_new_transitions_get_the_largest_priority_so_far() -> None:
     play(replay, oracle, 20, rng, 0.1)
     fresh = replay.drawable()[replay.drawable() >= before]
     assert len(fresh)
-    np.testing.assert_array_equal(replay.tree.get(fresh), 7.0)
+    np.testing.assert_array_equal(replay.tree.get(fresh), expected)
+
+
+def test_the_capacity_counts_transitions() -> None:
+    replay, oracle, _ = lived({"n_step": 1}, 60, 300, 0.02, 0)
+    capacity = replay.history.capacity
+    acted = [time for time, entry in enumerate(oracle.past) if entry.action is not None]
+    assert any(entry.action is None for entry in oracle.past[acted[-capacity] : -1])
+    assert replay.history.oldest == acted[-capacity]
 
 
 def test_a_priority_of_zero_does_not_lose_a_transition() -> None:

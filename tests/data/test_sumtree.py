@@ -87,6 +87,8 @@ def test_draws_are_stratified() -> None:
     tree = tree_of([1] * 16)
     uniforms = np.random.default_rng(0).random(16)
     np.testing.assert_array_equal(tree.sample(uniforms), np.arange(16))
+    independent = tree.sample(uniforms, stratified=False)
+    np.testing.assert_array_equal(independent, (uniforms * 16).astype(int))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])

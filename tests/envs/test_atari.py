@@ -8,10 +8,13 @@ from envs.frame_play import play
 pytest.importorskip("ale_py", reason="needs ale-py")
 pytest.importorskip("cv2", reason="needs opencv-python-headless")
 
+import cv2
+
 from contrastive_ucb.envs import atari
 from contrastive_ucb.envs.atari import Atari
 from contrastive_ucb.envs.atari_names import ATARI_100K, letters, roms, title
 from contrastive_ucb.envs.registry import make_deep_env
+from contrastive_ucb.errors import UserError
 from contrastive_ucb.training.streams import stream
 
 FIRE = 1
@@ -44,6 +47,71 @@ def test_frames_and_rewards_from_single_frames(game: str) -> None:
         assert step.raw_reward == step.reward == sum(float(f[1]) for f in frames)
         assert step.frame.dtype == np.uint8
     assert env.n_actions == twin.action_space.n
+
+
+def test_rules_resize_and_start_as_the_published_codes() -> None:
+    def screens(count: int) -> np.ndarray:
+        """The screen after so many no-ops."""
+        twin = gymnasium.make("PongNoFrameskip-v4", obs_type="grayscale")
+        screen, _ = twin.reset(seed=0)
+        for _ in range(count):
+            screen, *_ = twin.step(0)
+        return np.asarray(screen)
+
+    draws = {
+        "standard": stream(5, "env/train/0").integers(1, 31),
+        "spr-release": 1 + stream(5, "env/train/0").integers(1, 31),
+        "dopamine": stream(5, "env/train/0").integers(0, 30),
+        "curl-release": stream(5, "env/train/0").integers(0, 30),
+    }
+    for rules, noops in draws.items():
+        env = Atari("Pong", seed=5, rules=rules)
+        first, screen = env.reset()[0], screens(int(noops))
+        assert env._ale.getEpisodeFrameNumber() == noops, rules
+        if rules == "dopamine":
+            expected = cv2.resize(screen, (84, 84), interpolation=cv2.INTER_AREA)
+            assert np.array_equal(first, expected)
+            assert abs(first - bilinear(screen)).max() > 1
+        else:
+            assert abs(first - bilinear(screen)).max() <= 1
+    with pytest.raises(UserError, match=r"'spr'; .* spr-release"):
+        Atari("Pong", seed=0, rules="spr")
+
+
+@pytest.mark.parametrize(
+    ("rules", "training", "noops"),
+    [
+        ("standard", True, 0),
+        ("spr-release", True, 1),
+        ("spr-release", False, 1),
+        ("curl-release", True, 1),
+        ("curl-release", False, 0),
+        ("dopamine", True, 0),
+    ],
+)
+def test_a_no_op_may_follow_a_lost_life(rules: str, training: bool, noops: int) -> None:
+    """Breakout: 4 frames per step, and one more at each of the four lives before the last."""
+    env = Atari("Breakout", seed=0, training=training, rules=rules)
+    env.reset()
+    started, frames = env._ale.getEpisodeFrameNumber(), 0
+    lost = 0
+    while True:
+        lives = env._ale.lives()
+        step = env.step(FIRE)
+        frames += 4
+        if step.episode_over:
+            break
+        if env._ale.lives() < lives:
+            lost += 1
+            frames += noops
+            if noops and training:  # the frame after the no-op alone
+                screen = np.empty((210, 160), dtype=np.uint8)
+                env._ale.getScreenGrayscale(screen)
+                assert np.array_equal(step.frame, env._shrunk(screen))
+        assert env._ale.getEpisodeFrameNumber() - started == frames
+        if step.terminated:
+            env.reset()
+    assert lost == 4
 
 
 def test_a_lost_life_ends_the_learners_episode_and_the_game_goes_on() -> None:

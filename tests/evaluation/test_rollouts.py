@@ -11,7 +11,13 @@ from contrastive_ucb.envs.frames import Step
 from contrastive_ucb.envs.registry import make_eval_envs
 from contrastive_ucb.envs.snapshot import ReplayedEnv
 from contrastive_ucb.evaluation import rollouts
-from contrastive_ucb.evaluation.rollouts import digest, evaluate
+from contrastive_ucb.evaluation.rollouts import (
+    ConstantPolicy,
+    RandomPolicy,
+    digest,
+    evaluate,
+    summarize_evaluations,
+)
 from contrastive_ucb.training.streams import stream
 
 
@@ -48,8 +54,8 @@ class Sum:
 
 @pytest.fixture
 def lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    def make(name: str, *, seed: int, count: int) -> list[Lives]:
-        return [Lives(seed=seed, role=f"eval-{at}") for at in range(count)]
+    def make(name: str, *, seed: int, count: int, first: int = 0, rules: str = "") -> list[Lives]:
+        return [Lives(seed=seed, role=f"eval-{at}") for at in range(first, first + count)]
 
     monkeypatch.setattr(rollouts, "make_eval_envs", make)
 
@@ -87,6 +93,13 @@ def test_more_episodes_than_environments_are_played_in_turn(
     scores = evaluate(Sum(), "Lives", 0, 7, 0.1)
     for at, count in enumerate((3, 2, 2)):
         assert scores[at::3].tolist() == one_by_one(Sum(), 0, at, count, 0.1)
+
+
+def test_evaluations_with_different_indices_play_different_episodes(lives: None) -> None:
+    for index in range(3):
+        scores = evaluate(Sum(), "Lives", 5, 4, 0.3, index)
+        expected = [one_by_one(Sum(), 5, 4 * index + at, 1, 0.3)[0] for at in range(4)]
+        assert scores.tolist() == expected
 
 
 def test_all_that_still_play_are_asked_at_once(lives: None) -> None:
@@ -140,10 +153,27 @@ def test_raw_scores_of_a_real_game() -> None:
 
 
 def test_wrong_numbers_are_errors() -> None:
-    for episodes, epsilon, says in ((0, 0.0, "episodes"), (1, 1.5, "epsilon")):
+    for wrong, says in (((0, 0.0), "episodes"), ((1, 1.5), "epsilon"), ((1, 0.0, -1), "index")):
         with pytest.raises(ValueError, match=says):
-            evaluate(Sum(), "DeepSea-5", 0, episodes, epsilon)
+            evaluate(Sum(), "DeepSea-5", 0, *wrong)
 
 
 def test_digest_has_mean_median_and_number() -> None:
     assert digest(np.array([1.0, 2.0, 9.0])) == {"mean": 4.0, "median": 2.0, "episodes": 3}
+
+
+def test_a_summary_is_over_the_scores_of_all_evaluations() -> None:
+    evaluations = [{"step": 9, "scores": [0.0, 4.0]}, {"step": 10, "scores": [1.0, 7.0]}]
+    assert summarize_evaluations(evaluations) == {
+        "mean": 3.0,
+        "median": 2.5,
+        "episodes": 2,
+        "points": [{"step": 9, "mean": 2.0}, {"step": 10, "mean": 4.0}],
+    }
+
+
+def test_simple_policies() -> None:
+    frames = np.zeros((3, 4), dtype=np.uint8)
+    assert ConstantPolicy(2).best(frames).tolist() == [2, 2, 2]
+    drawn = RandomPolicy(4, np.random.default_rng(0)).best(np.zeros((4000, 1)))
+    np.testing.assert_allclose(np.bincount(drawn) / 4000, 0.25, atol=0.03)

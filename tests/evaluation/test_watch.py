@@ -119,8 +119,8 @@ class Weigher:
 def test_lives_stacks_and_turns_are_those_of_evaluation(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def make(name: str, *, seed: int, count: int) -> list[Lives]:
-        return [Lives(seed=seed, role=f"eval-{at}") for at in range(count)]
+    def make(name: str, *, seed: int, count: int, first: int = 0, rules: str = "") -> list[Lives]:
+        return [Lives(seed=seed, role=f"eval-{first + at}") for at in range(count)]
 
     def judge(agent: Any, observation: Any) -> tuple[Any, None]:
         return np.eye(4)[agent.best(observation[None])[0]], None

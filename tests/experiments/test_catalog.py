@@ -100,12 +100,26 @@ def test_neural_experiments_are_among_the_results(monkeypatch: pytest.MonkeyPatc
 
 def test_the_papers_grid() -> None:
     grid = experiment("atari26")
-    assert len(grid.jobs) == 26 * 10 * 8
+    assert len(grid.jobs) == 26 * 10 * 9
     agents = {"spr-ucb", "spr", "curl", "drq", "drq-eps", "der", "otr", "simple"}
     assert {job.task.algo for job in grid.jobs} == agents
     assert {job.eval_episodes for job in grid.jobs} == {100}
     assert {job.task.steps for job in grid.jobs if isinstance(job.task, Training)} == {100_000}
     assert len({job.task.env for job in grid.jobs}) == 26
+    ours = {job.label: job.task for job in grid.jobs if job.task.algo == "spr-ucb"}
+    bonuses = {label: task.bonus for label, task in ours.items() if isinstance(task, Training)}
+    assert bonuses == {"SPR-UCB (paper)": "paper", "SPR-UCB (reference)": "reference"}
+
+
+@pytest.mark.parametrize("name", ["deepsea", "minatar"])
+def test_the_main_agents_have_ten_seeds(name: str) -> None:
+    seeds: dict[tuple[str, str], set[int]] = {}
+    for job in experiment(name).jobs:
+        seeds.setdefault((job.task.env, job.label), set()).add(job.seed)
+    assert len({env for env, _ in seeds}) == 3
+    for (_, label), own in seeds.items():
+        few = label in ("paper, hidden", "algorithm-1, probs")
+        assert own == set(range(5 if few else 10))
 
 
 def test_the_ablation_changes_one_switch_at_a_time() -> None:
@@ -133,4 +147,4 @@ def test_listing_needs_neither_torch_nor_environments() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     *_, counts, last = done.stdout.splitlines()
     assert last == "0 []", done.stderr
-    assert counts.startswith("2080 runs")
+    assert counts.startswith("2340 runs")

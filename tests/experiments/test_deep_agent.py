@@ -33,7 +33,7 @@ def test_it_learns_what_the_command_learns(tmp_path: Path) -> None:
     trained = load_trained(Path(summary["run_dir"]))
     mine = agent().learn(30, progress=False)
     same(dict(mine.trainer.agent.network.state_dict()), dict(trained.agent.network.state_dict()))
-    assert cu.evaluate(mine, episodes=3)["mean"] == summary["evaluation"]["mean"]
+    assert cu.evaluate(mine, episodes=3)["mean"] == summary["evaluation"]["points"][-1]["mean"]
     assert mine.n_steps == 30
     assert len(mine.returns) == summary["episodes"]
 
@@ -181,7 +181,7 @@ def test_a_run_of_the_command_is_loaded_and_goes_on(tmp_path: Path, algo: str) -
     assert isinstance(loaded, cu.DeepAgent)
     mine = cu.DeepAgent(SEA, algo=algo, settings=task.settings).learn(30, progress=False)
     assert loaded.training.spec() == task.spec()
-    assert cu.evaluate(loaded, episodes=3)["mean"] == summary["evaluation"]["mean"]
+    assert cu.evaluate(loaded, episodes=3)["mean"] == summary["evaluation"]["points"][-1]["mean"]
     assert loaded.predict(np.eye(25))[0].tolist() == mine.predict(np.eye(25))[0].tolist()
     for one in (loaded, mine):
         one.learn(10, progress=False)

@@ -18,6 +18,7 @@ from experiments.training_runs import (
     TINY,
     lines,
     run,
+    same,
     same_results,
     training,
 )
@@ -27,13 +28,14 @@ from contrastive_ucb.agents.rainbow import Rainbow
 from contrastive_ucb.envs.deepsea_grid import solved_at
 from contrastive_ucb.envs.registry import make_deep_env
 from contrastive_ucb.errors import UserError
+from contrastive_ucb.evaluation.rollouts import evaluate
 from contrastive_ucb.experiments import train as module
 from contrastive_ucb.experiments.find import find_run
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.experiments.train import Training
 from contrastive_ucb.experiments.trained import load_trained
 from contrastive_ucb.training.allocator import keep_freed_memory
-from contrastive_ucb.training.checkpoint import latest_checkpoint
+from contrastive_ucb.training.checkpoint import latest_checkpoint, load_checkpoint
 from contrastive_ucb.training.deep import Averages, Trainer
 from contrastive_ucb.training.events import Event
 
@@ -48,8 +50,11 @@ def test_summary_and_metrics_have_what_is_promised(tmp_path: Path) -> None:
     assert (summary["env"], summary["algo"], summary["seed"]) == (SEA, "spr-ucb", 0)
     assert (summary["steps"], summary["updates"], summary["episodes"]) == (115, 25, 23)
     assert summary["bonus"] == "paper"
-    assert summary["evaluation"].keys() == {"mean", "median", "episodes"}
+    assert summary["evaluation"].keys() == {"mean", "median", "episodes", "points"}
     assert summary["evaluation"]["episodes"] == 3
+    points = summary["evaluation"]["points"]
+    assert [point["step"] for point in points] == [106, 109, 111, 113, 115]
+    assert summary["evaluation"]["mean"] == pytest.approx(np.mean([p["mean"] for p in points]))
     json.dumps(summary, allow_nan=False)
     written = lines(summary)
     ends = [line for line in written if "charts/episodic_return" in line]
@@ -63,6 +68,56 @@ def test_summary_and_metrics_have_what_is_promised(tmp_path: Path) -> None:
     names = {"losses/value", "losses/spr", "bonus/mean", "bonus/logdet"}
     assert all(names <= line.keys() for line in noted)
     assert "charts/SPS" not in written[-1]  # a clock is not repeatable
+
+
+def evaluations(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    path = Path(summary["run_dir"], "eval.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_evaluation_is_of_the_weights_at_its_step(tmp_path: Path) -> None:
+    """Oracle: a trainer stopped at each point, evaluated from scratch."""
+    task = training(BREAKOUT, steps=60)
+    found = evaluations(run(task, tmp_path))
+    assert [line["step"] for line in found] == [56, 57, 58, 59, 60]
+    for index, line in enumerate(reversed(found)):
+        trainer = task.trainer()
+        assert len(list(trainer.run(line["step"]))) == line["step"]
+        epsilon = trainer.config.eval_epsilon
+        scores = evaluate(trainer.agent, BREAKOUT, 0, 3, epsilon, index)
+        assert line["scores"] == scores.tolist()
+        assert line["mean"] == scores.mean()
+
+
+def test_evaluation_does_not_change_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    often = run(training(BREAKOUT, steps=60), tmp_path / "often")
+    monkeypatch.setattr(module, "n_evaluations", lambda env: 1)
+    once = run(training(BREAKOUT, steps=60), tmp_path / "once", eval_episodes=1)
+    assert lines(often) == lines(once)
+    one, other = (
+        load_checkpoint(latest_checkpoint(Path(summary["run_dir"], "checkpoints")))["trainer"]
+        for summary in (often, once)
+    )
+    same(one, other)
+
+
+def test_atari_is_evaluated_once_with_the_final_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def noting(agent: Any, env: str, seed: int, episodes: int, *rest: Any) -> Any:
+        asked.append(episodes)
+        return evaluate(agent, env, seed, 1, *rest)
+
+    monkeypatch.setattr(module, "evaluate", noting)
+    summary = run(training("Pong", steps=24), tmp_path, eval_episodes=None)
+    assert asked == [100]
+    assert [line["step"] for line in evaluations(summary)] == [24]
+    run(training(SEA, steps=60), tmp_path, eval_episodes=None)
+    assert asked[1:] == [20] * 5
 
 
 def test_without_a_bonus_nothing_is_said_of_it(tmp_path: Path) -> None:

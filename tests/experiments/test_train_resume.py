@@ -1,5 +1,6 @@
 """A training run that was stopped, killed or damaged, and repeated, equals an undisturbed one."""
 
+import json
 import os
 import shutil
 import signal
@@ -24,6 +25,7 @@ from experiments.training_runs import (
 )
 
 from contrastive_ucb.agents.presets import DEEP_PRESETS
+from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments import train as module
 from contrastive_ucb.experiments.trained import load_trained
 from contrastive_ucb.training.checkpoint import (
@@ -112,6 +114,90 @@ def test_stopped_run_equals_an_undisturbed_one(
     assert stop_at == 1 or said[0] == f"the run goes on from step {stop_at - 1}"
 
 
+def evaluations_in(root: Path) -> list[int]:
+    """The steps of the evaluations written so far."""
+    [path] = root.rglob("eval.jsonl")
+    return [json.loads(line)["step"] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("last_saved", [50, 56, 57])
+def test_stopped_between_two_evaluations_equals_an_undisturbed_run(
+    last_saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines of eval.jsonl after the checkpoint are dropped and written again."""
+    task = training(BREAKOUT, steps=60)
+    whole = run(task, tmp_path / "whole")
+    assert evaluations_in(tmp_path / "whole") == [56, 57, 58, 59, 60]
+    real_save, real_evaluate = module._Run._save, module._Run._evaluate
+
+    def saving(self: Any) -> None:
+        if self.trainer.n_steps <= last_saved:
+            real_save(self)
+
+    def evaluating(self: Any, point: int) -> None:
+        if point == 58:
+            self.eval_log.sync()
+            raise Stop
+        real_evaluate(self, point)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module._Run, "_save", saving)
+        patch.setattr(module._Run, "_evaluate", evaluating)
+        with pytest.raises(Stop):
+            run(task, tmp_path / "cut", every=0.0)
+    assert evaluations_in(tmp_path / "cut") == [56, 57]
+    same_results(whole, run(task, tmp_path / "cut", every=0.0))
+
+
+def test_killed_between_two_evaluations_equals_an_undisturbed_run(tmp_path: Path) -> None:
+    """kill -9 after the second evaluation was written, and resumed in this process."""
+    task = training(BREAKOUT, steps=60)
+    script = (
+        "import os, signal, sys\n"
+        "import torch\n"
+        "from pathlib import Path\n"
+        "from contrastive_ucb.experiments import train as module\n"
+        "from experiments.training_runs import BREAKOUT, run, training\n"
+        "torch.set_num_threads(1)\n"
+        "real = module._Run._evaluate\n"
+        "def evaluating(self, point):\n"
+        "    real(self, point)\n"
+        "    self.eval_log.sync()\n"
+        "    if point == 57:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "module._Run._evaluate = evaluating\n"
+        "run(training(BREAKOUT, steps=60), Path(sys.argv[1]), every=0.0)\n"
+    )
+    tests = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "cut")],
+        env={**os.environ, "PYTHONPATH": tests},
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert evaluations_in(tmp_path / "cut") == [56, 57]
+    whole = run(task, tmp_path / "whole")
+    same_results(whole, run(task, tmp_path / "cut"))
+
+
+def test_resuming_with_another_number_of_episodes_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = module._Run._evaluate
+
+    def evaluating(self: Any, point: int) -> None:
+        if point == STEPS:
+            raise Stop
+        real(self, point)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module._Run, "_evaluate", evaluating)
+        with pytest.raises(Stop):
+            run(training(), tmp_path)
+    with pytest.raises(UserError, match=r"evaluated with 3 episodes, not 4; .*--eval-episodes 3"):
+        run(training(), tmp_path, eval_episodes=4)
+    run(training(), tmp_path)
+
+
 def test_stopped_between_replay_and_checkpoint_equals_an_undisturbed_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,7 +251,7 @@ def test_kill_9_and_repeat_equals_an_undisturbed_run(env: str, steps: int, tmp_p
     task = training(env, steps=steps)
     command = [sys.executable, "-m", "contrastive_ucb.cli", "train", env, "--steps", str(steps)]
     command += ["--set", *WORDS, "--checkpoint-seconds", "0", "--threads", "1"]
-    command += ["--out", str(tmp_path / "cut")]
+    command += ["--eval-episodes", "1", "--out", str(tmp_path / "cut")]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     folder = task.spec().folder(tmp_path / "cut") / "checkpoints"
     patience = time.monotonic() + 60

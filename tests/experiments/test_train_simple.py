@@ -47,7 +47,7 @@ def test_summary_and_metrics_have_what_is_promised(tmp_path: Path) -> None:
     assert (summary["env"], summary["algo"], summary["steps"]) == (SEA, "simple", STEPS)
     assert summary["bonus"] == "none"
     assert summary["updates"] == (3 + 2 + 1) + 4 * (2 + 2 + 1)
-    assert summary["evaluation"].keys() == {"mean", "median", "episodes"}
+    assert summary["evaluation"].keys() == {"mean", "median", "episodes", "points"}
     assert "solved_at" in summary
     tags = {name for line in lines(summary) for name in line}
     assert {"step", "charts/epoch", "charts/episodic_return", "losses/model_reward"} <= tags
@@ -203,7 +203,7 @@ def test_command_line_evaluates_and_plays(
     assert trained["algo"] == "simple"
     assert main(["eval", out, "--episodes", "2", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert scores["mean"] == trained["evaluation"]["mean"]
+    assert scores["mean"] == trained["evaluation"]["points"][-1]["mean"]
     film = tmp_path / "film.gif"
     assert main(["play", out, "--video", str(film), "--max-steps", "5", "--json"]) == 0
     played = json.loads(capsys.readouterr().out.splitlines()[-1])

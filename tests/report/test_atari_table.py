@@ -95,7 +95,7 @@ def test_an_average_over_all_games() -> None:
 
 def test_markdown_says_what_was_run_here() -> None:
     rows = markdown_rows(to_markdown(columns()))
-    assert rows["game"][7:] == ["SPR-UCB, 10 runs", "mine (run here), 1 to 2 runs"]
+    assert rows["game"][7:] == ["SPR-UCB (released code), 10 runs", "mine (run here), 1 to 2 runs"]
     assert rows["game"][3] == "SimPLe, 5 runs"
     assert rows["Alien"][5:] == [
         "**0.0924**",

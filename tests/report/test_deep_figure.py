@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.report.deep_figure import curves_figure, kept_curves
+from contrastive_ucb.report.deep_figure import curves_figure, kept_curves, kept_levels
 from contrastive_ucb.report.deep_page import features_table, main
 from contrastive_ucb.report.tables import NOTHING
 
@@ -60,6 +60,24 @@ def test_every_line_is_the_mean_over_its_seeds() -> None:
     (line,) = axes.get_lines()
     np.testing.assert_array_equal(line.get_ydata(), [1, 3])
     np.testing.assert_array_equal(line.get_xdata(), [200, 400])
+
+
+def test_controls_are_horizontal_lines_with_a_name_in_the_legend() -> None:
+    game = "MinAtar/Breakout-v1"
+    own = {"env": game, "steps": 0, "bonus": "none"}
+    control = {"runs": [{**own, "algo": "constant", "evaluation": {"mean": m}} for m in (1.0, 2.0)]}
+    records = [record(game, [0.0, 1.0]), control, record("RoadRunner", [0.0, 1.0])]
+    levels = kept_levels(records)
+    assert levels == {"Breakout": {"best constant action": 1.5}, "RoadRunner": {}}
+    found = kept_curves(records)
+    figure = curves_figure(found[GAMES], levels)
+    (axes,) = figure.axes
+    _, line = axes.get_lines()
+    assert {*line.get_ydata()} == {1.5}
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.texts] == ["spr-ucb, paper", "best constant action"]
+    (plain,) = curves_figure(found[ATARI], levels).axes
+    assert len(plain.get_lines()) == 1
 
 
 def test_the_kept_figures_are_those_of_the_kept_results(tmp_path: Path) -> None:

@@ -15,12 +15,15 @@ from contrastive_ucb.experiments.grid import grid_of
 from contrastive_ucb.experiments.store import VERSIONS, RunFolder
 from contrastive_ucb.report import aggregates as agg
 from contrastive_ucb.report.missing import missing_table, read_entries, read_folder
+from contrastive_ucb.report.palette import palette
+from contrastive_ucb.report.panels import curves_of, panels
 from contrastive_ucb.report.run_files import report_files
 from contrastive_ucb.report.run_page import made_with
 from contrastive_ucb.report.scores import KINDS
 from contrastive_ucb.report.tables import NOTHING
 from contrastive_ucb.report.task_table import task_section, task_table
 from contrastive_ucb.stats.aggregate import Scores
+from contrastive_ucb.stats.control_scores import control_scores
 from contrastive_ucb.versions import versions
 
 
@@ -126,8 +129,35 @@ def test_tasks_and_agents_are_one_table(tmp_path: Path) -> None:
     markdown, latex = table.to_markdown(), table.to_latex()
     assert "| **9 (1)** |" in markdown
     assert "\\textbf{4 $\\pm$ 1.414 (2)}" in latex
-    only = [entry for entry in entries if entry.agent == "spr"]
+    only = [entry for entry in entries if (entry.agent, entry.task) == ("spr", "DeepSea-8")]
     assert task_section(only, KINDS["deep"]) is None
+
+
+def test_tasks_with_stored_controls_have_their_columns(tmp_path: Path) -> None:
+    for task, score in (("DeepSea-10", 0.5), ("DeepSea-8", 1.0)):
+        write_deep_run(tmp_path, "spr", task, 0, score=score)
+    entries = read_entries(tmp_path)
+    table = task_table(entries, KINDS["deep"])
+    assert table.header == ("task", "spr", "random policy", "best constant action")
+    small, large = table.rows
+    assert small == ("DeepSea-8", "1 (1)", NOTHING, NOTHING)
+    stored = control_scores()["DeepSea-10"]["random policy"]
+    assert large[2] == f"{stored.mean():.4g} ± {stored.std(ddof=1):.4g} (10)"
+    assert not table.bold  # controls do not compete with the agents
+    section = task_section(entries, KINDS["deep"])
+    assert section is not None
+    assert "controls" in section.paragraphs[-1]
+
+
+def test_curves_have_horizontal_lines_for_controls(tmp_path: Path) -> None:
+    write_deep_run(tmp_path, "spr", "DeepSea-10", 0)
+    curves = curves_of(read_entries(tmp_path), "charts/episodic_return")
+    levels = {"DeepSea-10": {"random policy": 0.25}}
+    styles = palette(["spr"])
+    (axes,) = panels(curves, styles, xlabel="", ylabel="", levels=levels).axes
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert [*lines] == ["spr", "random policy"]
+    assert {*lines["random policy"].get_ydata()} == {0.25}
 
 
 def test_less_is_better_in_the_table_of_games(tmp_path: Path) -> None:
@@ -157,7 +187,7 @@ def test_the_tables_are_there_as_text(ending: str, tmp_path: Path) -> None:
     assert out.with_suffix(".csv").exists()
     for what in ("Atari 100K: scores", "MDPs: tasks and agents", "Missing runs", "SPR-UCB"):
         assert what in text
-    assert "cucb train Pong --algo spr --steps 100000 --threads 1 --eval-episodes 100" in text
+    assert "cucb train Pong --algo spr --steps 100000 --threads 1 --seed 3" in text
     assert "<" not in text.replace("p < 0.05", "")
     assert text == page_of(tmp_path / "runs", ending).replace(
         "cucb report runs", f"cucb report {tmp_path / 'runs'} --out {out}"

@@ -102,7 +102,7 @@ def test_missing_runs_are_shown_with_their_commands(mixed: Path) -> None:
     text, _ = written(mixed)
     assert "Runs that are not finished: 2." in text
     for agent in ("spr", "spr-ucb"):
-        words = f"cucb train Pong --algo {agent} --steps 100000 --threads 1 --eval-episodes 100"
+        words = f"cucb train Pong --algo {agent} --steps 100000 --threads 1"
         words += " --seed 3"
         assert f"{words} --out {mixed}" in Outline(text).text
 

@@ -42,7 +42,8 @@ def test_treasures_are_counted_dive_by_dive(groups):
 def test_the_figure_shows_treasures_and_the_bonus(groups):
     left, right = sea_page(groups).pictures["deep_sea"].axes
     shown = lines(left)
-    assert [*shown] == ["spr-ucb", "spr"]
+    assert [*shown] == ["spr-ucb", "spr", "random policy"]
+    np.testing.assert_allclose(shown["random policy"].get_xydata(), [[0, 0], [50, 50 / 2**SIZE]])
     np.testing.assert_array_equal(shown["spr-ucb"].get_ydata(), treasures(groups[0])[1].mean(0))
     assert [*lines(right)] == ["spr-ucb"]
     bonus = lines(right)["spr-ucb"]
@@ -62,10 +63,12 @@ def test_nothing_of_the_figure_is_cut_off(groups):
 
 
 def test_the_table_has_the_dive_of_each_seed_that_solved_it(groups):
-    first, second = sea_table(groups).rows
+    first, second, *controls = sea_table(groups).rows
     assert first == ("spr-ucb", "2", "50", "28.5", "2 of 2", "20, 30", "1.00", "2.0")
     assert second[0] == "spr"
     assert second[3:] == ("0.0", "0 of 2", NOTHING, "0.01", "2.0")
+    assert [row[:2] for row in controls] == [("random policy", "2"), ("best constant action", "2")]
+    assert all(float(row[6]) <= 0.02 for row in controls)
 
 
 def test_words_follow_the_runs(tmp_path):
@@ -82,7 +85,7 @@ def test_words_follow_the_runs(tmp_path):
 def test_unfinished_seeds_are_named(tmp_path, groups):
     write_sea_run(tmp_path, "spr", 2, finished=False)
     groups = read_groups(tmp_path)
-    assert [row[1] for row in sea_table(groups).rows] == ["2 (missing: 2)", "2 (missing: 2)"]
+    assert [row[1] for row in sea_table(groups).rows[:2]] == ["2 (missing: 2)", "2 (missing: 2)"]
     section = sea_page(groups).section({"deep_sea": "<svg/>"})
     assert section.table_caption.endswith("left out: spr seed 2.")
 
@@ -91,7 +94,7 @@ def test_an_agent_without_a_finished_run_has_an_empty_row(tmp_path):
     write_sea_run(tmp_path, "spr-ucb", 0, first=9)
     write_sea_run(tmp_path, "spr", 0, finished=False)
     page = sea_page(read_groups(tmp_path))
-    assert [*lines(page.pictures["deep_sea"].axes[0])] == ["spr-ucb"]
+    assert [*lines(page.pictures["deep_sea"].axes[0])] == ["spr-ucb", "random policy"]
     row = page.section({"deep_sea": "<svg/>"}).table.rows[1]
     assert row[2:6] == (NOTHING, NOTHING, "0 of 0", NOTHING)
 

@@ -43,16 +43,32 @@ def test_the_shape_chooses_the_encoder() -> None:
     assert Encoder((4,), rng()).name == "mlp"
 
 
+# Left, right, top, bottom: 84 -> 21 -> 11 -> 11, as TensorFlow's documentation defines SAME.
+SAME_PADS = [(2, 2, 2, 2), (1, 2, 1, 2), (1, 1, 1, 1)]
+
+
+def test_xavier_bounds_depend_on_both_sides_and_biases_are_zero() -> None:
+    layer = conv(4, 32, 8, rng(), stride=4, initializer="xavier")
+    bound = (6 / (4 * 64 + 32 * 64)) ** 0.5
+    assert bound * 0.99 < layer.weight.abs().max() <= bound
+    assert not layer.bias.any()
+    layer = linear(100, 50, rng(), initializer="xavier")
+    assert 0.19 < layer.weight.abs().max() <= 0.2  # sqrt(6 / 150)
+    assert not layer.bias.any()
+
+
 @pytest.mark.parametrize("name", list(CONVOLUTIONS))
 def test_convolutions_are_the_plain_sequence(name: str) -> None:
     shape = (6, 10, 10) if name == "minatar" else (4, 84, 84)
     encoder = Encoder(shape, rng(), name)
     layers: list[nn.Module] = []
+    pads = iter(SAME_PADS)
     for layer, (_, kernel, stride) in zip(encoder.layers, CONVOLUTIONS[name], strict=True):
         assert isinstance(layer, nn.Conv2d)
         twin = nn.Conv2d(layer.in_channels, layer.out_channels, kernel, stride)
         twin.load_state_dict(layer.state_dict())
-        layers += [twin, nn.ReLU()]
+        padded = [nn.ZeroPad2d(next(pads))] if name == "atari-same" else []
+        layers += [*padded, twin, nn.ReLU()]
     frames = normal(3, *shape)
     np.testing.assert_allclose(
         encoder(frames).detach(), nn.Sequential(*layers)(frames).detach(), atol=1e-5

@@ -1,4 +1,4 @@
-"""Everything that can be set about the deep learner, frozen and checked when made."""
+"""The settings of the deep learner: frozen dataclasses that check their values."""
 
 from __future__ import annotations
 
@@ -66,8 +66,13 @@ class BonusConfig:
 class RainbowConfig:
     """Rainbow; every agent of the comparison but SimPLe is settings of it."""
 
-    encoder: Literal["auto", "atari", "minatar", "mlp", "data-efficient"] = "auto"
-    """The network before the head; auto looks at the shape of the frames."""
+    atari: Literal["standard", "spr-release", "dopamine", "curl-release"] = "standard"
+    """Rules of the Atari environment where published codes differ; see `envs/atari.py`."""
+    encoder: Literal["auto", "atari", "atari-same", "minatar", "mlp", "data-efficient"] = "auto"
+    """The network before the head; auto chooses by the shape of the frames."""
+    initializer: Literal["torch", "xavier"] = "torch"
+    """Initial weights of plain layers: uniform on +-1/sqrt(inputs), or Xavier's uniform with biases
+    of 0. Noisy layers always start from the former."""
     frame_max: float | None = None
     """The entry of an image frame that becomes 1: by default 255 (brightness) for images of 36x36
     and more, and 1 for smaller ones, whose entries are marks on a grid."""
@@ -85,9 +90,19 @@ class RainbowConfig:
     dueling: bool = True
     """Value and advantage streams."""
     double: bool = True
-    """The online network chooses the action whose value the target network gives."""
+    """The online network selects the next action and the target network evaluates it."""
+    double_view: Literal["own", "shared"] = "own"
+    """With augmented images, the selecting pass has its own view of the next observation (SPR's
+    code) or that of the evaluating pass (Dopamine)."""
     noisy: float = 0.5
     """sigma_0 of the noisy layers; 0 has none."""
+    noise_draws: Literal["per-update", "per-pass"] = "per-update"
+    """New noise once per update, for selecting, learning and acting until the next one, while the
+    evaluating pass has the previous noise (SPR's code); or one draw for selecting and evaluating,
+    one for learning, and one for every action (Dopamine)."""
+    bias_sigma: Literal["inputs", "outputs"] = "inputs"
+    """The noise of a bias starts at sigma_0/sqrt(inputs) (Fortunato et al. 2018), or at
+    sigma_0/sqrt(outputs), as in the code of SPR and CURL."""
     atoms: int = 51
     """Atoms of C51."""
     support: tuple[float, float] | None = None
@@ -105,19 +120,28 @@ class RainbowConfig:
     adam_eps: float = 1.5e-4
     """epsilon of Adam."""
     clip_norm: float = 10.0
-    """Largest norm of the gradient, of encoder and head and of the transition model apart."""
+    """Largest norm of the gradient, separately for encoder and head and for the transition model;
+    0 does not clip."""
     updates_per_step: float = 2.0
     """Updates after each step of the environment; .25 is one after every fourth."""
     first_update: int = 2000
     """Steps before any update; so long actions are uniform where epsilon starts at 1."""
     target_every: int = 1
-    """Updates between copies to the target network; 1 needs no second network."""
+    """Updates between copies to the target network, counted from step 0 as if updates had started
+    there; 1 needs no second network."""
     replay_capacity: int = 100_000
-    """Transitions that are remembered, and one entry more an episode (in Atari, a life)."""
+    """Transitions that are kept."""
     priority_exponent: float = 0.5
-    """alpha of prioritised replay; 0 draws uniformly."""
+    """alpha of prioritized replay; 0 draws uniformly."""
+    priority: Literal["kl", "clamped-kl", "loss"] = "kl"
+    """The priority of a transition: KL(target || prediction), the same with target probabilities of
+    at least 1e-6 (SPR's code), or the cross entropy. With plain values it is the absolute error."""
+    new_priority: Literal["one", "largest"] = "one"
+    """The priority of a new transition: 1 (SPR's code) or the largest so far (Schaul et al.)."""
+    draws: Literal["stratified", "independent"] = "stratified"
+    """One transition from each of 32 equal shares of the priorities, or independent draws."""
     importance: tuple[float, float] = (0.4, 1.0)
-    """beta at the first and at the last step."""
+    """beta at the first update and at the last step."""
     epsilon: tuple[float, float] = (1.0, 0.0)
     """Part of uniform actions in the first `first_update` steps, and that after `epsilon_steps`
     more."""
@@ -127,10 +151,16 @@ class RainbowConfig:
     """Part of uniform actions in evaluation."""
     augment: bool = True
     """Random shifts and intensities of images of 36x36 and more."""
+    largest_offset: int = 8
+    """Offsets of a random shift in an image padded by 4 are 0 to this: 8 is symmetric, Dopamine has
+    7."""
     spr_weight: float = 0.0
     """Weight of the self-predictive loss; 0 has none."""
     jumps: int = 5
     """K, the steps that SPR predicts ahead."""
+    spr_targets: Literal["current", "lagged"] = "current"
+    """The weights that compute SPR's targets: the current ones (the paper of SPR), or those before
+    the last optimizer step (its code)."""
     curl_weight: float = 0.0
     """Weight of CURL's contrastive loss; 0 has none."""
     curl_momentum: float = 0.999
@@ -146,7 +176,8 @@ class RainbowConfig:
         check_size("replay_capacity", self.replay_capacity, least=2)
         for name in ("first_update", "epsilon_steps"):
             check_size(name, getattr(self, name), least=0)
-        check_positive(self, "learning_rate", "adam_eps", "clip_norm", "updates_per_step")
+        check_positive(self, "learning_rate", "adam_eps", "updates_per_step")
+        check_range(self, clip_norm=(0, inf), largest_offset=(0, 8))
         check_range(self, noisy=(0, inf), spr_weight=(0, inf), curl_weight=(0, inf))
         check_range(self, priority_exponent=(0, inf), curl_momentum=(0, 1))
         check_range(self, discount=(0, 1), importance=(0, 1), epsilon=(0, 1), eval_epsilon=(0, 1))

@@ -47,6 +47,7 @@ class Inputs:
         self.dtype = np.dtype(np.uint8 if is_image else np.float32)
         self.frame_max = (config.frame_max or (255.0 if is_big else 1.0)) if is_image else 1.0
         self.augments = config.augment and is_big
+        self.n_offsets = config.largest_offset + 1
         self.cut = CUT if is_big else SMALL_CUT
         if config.has_curl and not (is_image and min(frame_shape[1:]) > SMALL_CUT):
             raise ValueError(
@@ -61,7 +62,7 @@ class Inputs:
     def of_batch(self, batch: Batch, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
         """s_t (B, *shape); s_{t+1} .. s_{t+K} of each sample, then all s_{t+n} (B K + B, *shape).
 
-        Each stack has a shift and an intensity of its own, from `rng`.
+        Each stack has its own shift and intensity, drawn from `rng`.
         """
         if not self.augments:
             seen, last = self._stacks(batch.frames), torch.from_numpy(batch.bootstrap)
@@ -72,6 +73,10 @@ class Inputs:
         rows = seen.movedim(2, -1)
         later = torch.cat([rows[:, 1:].flatten(0, 1), last.movedim(2, -1)[:, 0]]).movedim(-1, 1)
         return self._bright(seen[:, 0], rng), self._bright(later, rng)
+
+    def another_view(self, batch: Batch, rng: np.random.Generator) -> Tensor:
+        """s_{t+n} (B, *shape) with a shift and an intensity different from those of `of_batch`."""
+        return self._bright(self._shifted(self._whole(batch), rng)[:, 0], rng)
 
     def crops(self, batch: Batch, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Two crops of every s_t, each (B, *shape), for CURL."""
@@ -96,7 +101,7 @@ class Inputs:
         frames  (B, T + stack - 1, C, H, W); returns (B, T, stack * C, H, W)
         """
         size, times = len(frames), frames.shape[1] - self.stack + 1
-        offsets = rng.integers(0, 2 * PAD + 1, (size, times, 2))
+        offsets = rng.integers(0, self.n_offsets, (size, times, 2))
         if frames.shape[2] == 1:
             return torch.from_numpy(random_shift(frames[:, :, 0], offsets, PAD, self.stack))
         stacks = self._stacks(frames).flatten(0, 1).numpy()  # colours move together

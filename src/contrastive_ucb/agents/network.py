@@ -37,9 +37,11 @@ class Network(nn.Module):
     ):
         super().__init__()
         self.is_distribution = config.distributional
-        # SPR compares latents by their direction and asks for a scale; plain Rainbow has none.
+        # SPR compares directions of latents and needs a common scale; plain Rainbow does not.
         rounded = dtype_of(config.precision)
-        self.encoder = Encoder(shape, rng, config.encoder, config.has_spr, config.mlp, rounded)
+        self.encoder = Encoder(
+            shape, rng, config.encoder, config.has_spr, config.mlp, rounded, config.initializer
+        )
         latent = self.encoder.latent_shape
         self.head = DuelingHead(
             prod(latent),
@@ -53,6 +55,8 @@ class Network(nn.Module):
             # The gradients of both streams meet in the latent; CURL's release lets them add up.
             gradient_scale=1.0 if config.has_curl else config.streams**-0.5,
             rounded=rounded,
+            bias_sigma=config.bias_sigma,
+            initializer=config.initializer,
         )
         self.prediction: SelfPrediction | None = None
         if config.has_spr:
@@ -75,11 +79,12 @@ class Network(nn.Module):
         return self.q(self.probs(self.head(latent, noisy)))
 
     def groups(self, limit: float) -> list[tuple[list[nn.Parameter], float]]:
-        """All parameters, in groups with the largest norm that their gradient may have.
+        """All parameters, in groups with the largest norm that their gradient may have; 0 is none.
 
         As in SPR: encoder and head, the transition model, and the predictor, which has no limit.
-        As in CURL, what it adds is clipped with encoder and head.
+        As in CURL, its parameters are clipped together with encoder and head.
         """
+        limit = limit or inf
         added = self.curl.learned() if self.curl is not None else []
         groups = [([*self.encoder.parameters(), *self.head.parameters(), *added], limit)]
         if self.prediction is not None:

@@ -30,19 +30,36 @@ class About:
 
 ALGORITHMS = {
     "spr-ucb": About("SPR with the UCB bonus", "the paper, l.423-470"),
-    "spr": About(
-        "Rainbow that foresees its own latents, on shifted images", "Schwarzer et al. 2021"
-    ),
-    "curl": About("DER with a contrastive loss on crops", "Laskin et al. 2020"),
-    "drq": About("DQN on shifted and brightened images", "Kostrikov et al. 2021"),
-    "drq-eps": About("DrQ with fewer random actions", "Agarwal et al. 2021"),
-    "der": About("Rainbow that looks at its data more often", "van Hasselt et al. 2019"),
-    "otr": About("OTRainbow: without noise, and more often still", "Kielak 2020"),
-    "rainbow": About("the learner as it was published, for long runs", "Hessel et al. 2018"),
-    "simple": About("SimPLe: PPO inside a learnt world model", "Kaiser et al. 2020"),
+    "spr": About("Rainbow with self-predictive representations", "Schwarzer et al. 2021"),
+    "curl": About("DER with a contrastive loss on random crops", "Laskin et al. 2020"),
+    "drq": About("Double DQN with image augmentation", "Kostrikov et al. 2021"),
+    "drq-eps": About("DrQ with a lower epsilon", "Agarwal et al. 2021"),
+    "der": About("Rainbow with a higher replay ratio", "van Hasselt et al. 2019"),
+    "otr": About("OTRainbow: no noisy layers and a replay ratio of 8", "Kielak 2020"),
+    "rainbow": About("Rainbow as published, for 200 million frames", "Hessel et al. 2018"),
+    "simple": About("SimPLe: PPO in a learned world model", "Kaiser et al. 2020"),
 }
 # The defaults of RainbowConfig are SPR's, from its appendix. Names in .gin are Dopamine's files.
+DOPAMINE: dict[str, Any] = {  # what all of its agents share, from its code
+    "atari": "dopamine",  # atari_lib.py, eval_run_experiment.py
+    "encoder": "atari-same",  # networks.py; Flax pads convolutions
+    "initializer": "xavier",  # networks.py
+    "clip_norm": 0.0,  # its optimizer does not clip
+    "priority": "loss",  # atari_100k_rainbow_agent.py; what follows too
+    "new_priority": "largest",
+    "importance": (0.5, 0.5),
+}
+# Where the published code of SPR, and of SPR-UCB, differs from the SPR paper.
+SPR_RELEASE: dict[str, Any] = {
+    "atari": "spr-release",  # rlpyt_atari_env.py
+    "cut": "published",  # its replay buffer, see data/nstep.py
+    "spr_targets": "lagged",  # models.py: copied before the optimizer step
+    "bias_sigma": "outputs",  # models.py, NoisyLinear
+    "draws": "independent",  # rlpyt's sum tree
+    "priority": "clamped-kl",  # algos.py
+}
 DER = RainbowConfig(
+    **DOPAMINE,
     hidden=512,  # Dopamine's FullRainbowNetwork
     streams=1,  # the same: one hidden layer before value and advantage
     noisy=0.1,  # van Hasselt et al., table of settings
@@ -51,8 +68,10 @@ DER = RainbowConfig(
     first_update=1600,  # DER.gin, min_replay_history
     target_every=2000,  # DER.gin, target_update_period
     augment=False,  # DER.gin, data_augmentation
+    noise_draws="per-pass",  # full_rainbow_agent.py
 )
 DRQ = RainbowConfig(
+    **DOPAMINE,
     hidden=512,  # as DER's
     streams=1,
     distributional=False,  # DrQ.gin; Huber, Kostrikov et al.
@@ -63,11 +82,14 @@ DRQ = RainbowConfig(
     eval_epsilon=0.05,  # DrQ.gin
     updates_per_step=1.0,  # DrQ.gin, update_period
     first_update=1600,  # DrQ.gin, min_replay_history
+    double_view="shared",  # atari_100k_rainbow_agent.py: s' is augmented once
+    largest_offset=7,  # the same
     bonus=BonusConfig(feature="hidden"),  # ours: there are no probabilities
 )
 SPR = RainbowConfig(spr_weight=5.0)  # Schwarzer et al., appendix
 DEEP_PRESETS: dict[str, RainbowConfig] = {
     "rainbow": RainbowConfig(
+        new_priority="largest",  # Schaul et al.
         # Hessel et al., table of settings:
         hidden=512,
         n_step=3,
@@ -94,8 +116,14 @@ DEEP_PRESETS: dict[str, RainbowConfig] = {
     ),
     "drq": DRQ,
     "drq-eps": replace(DRQ, epsilon=(1.0, 0.01), eval_epsilon=0.001),  # DrQ_eps.gin
-    "curl": replace(  # Laskin et al., their release
+    "curl": replace(  # Laskin et al., their release, which does not build on Dopamine
         DER,
+        atari="curl-release",  # env.py
+        initializer="torch",
+        clip_norm=10.0,  # --norm-clip
+        importance=(0.4, 1.0),  # --priority-weight
+        noise_draws="per-update",  # agent.py
+        bias_sigma="outputs",  # model.py
         encoder="data-efficient",  # its --architecture
         hidden=256,  # --hidden-size, of each stream
         streams=2,
@@ -113,17 +141,22 @@ GAMES: dict[str, dict[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class BonusPreset:
-    """A bonus, and what else of the learner goes with it."""
+    """A bonus with the settings of the learner that belong to it.
+
+    learner  for every agent
+    spr      for agents with the SPR loss, in addition
+    """
 
     bonus: BonusConfig
     learner: Mapping[str, Any] = field(default_factory=dict)
+    spr: Mapping[str, Any] = field(default_factory=dict)
 
 
 BONUSES: dict[str, BonusPreset] = {
     "none": BonusPreset(BonusConfig()),
     # What the paper says.
     "paper": BonusPreset(BonusConfig(scale=1.0)),
-    # What the published code does; its n-step return has a slip of its own.
+    # What the published code does.
     "reference": BonusPreset(
         BonusConfig(
             pairs="window",
@@ -135,6 +168,7 @@ BONUSES: dict[str, BonusPreset] = {
             numerics="published",
         ),
         learner={"cut": "published"},
+        spr=SPR_RELEASE,
     ),
     # What Algorithm 1 does: visits are counted, and Q + bonus is acted on, without other noise.
     "algorithm-1": BonusPreset(
@@ -215,6 +249,7 @@ def configure(
         feature = BONUSES[name].bonus.feature if config.distributional else "hidden"
         config = replace(config, bonus=replace(BONUSES[name].bonus, feature=feature))
         layers |= BONUSES[name].learner
+        layers |= BONUSES[name].spr if config.has_spr else {}
     own = {key: value for key, value in settings.items() if key != "bonus.preset"}
     found = _with(config, {**layers, **own})
     _check_effect(own, _with(config, layers).bonus, found.bonus)
@@ -222,13 +257,14 @@ def configure(
 
 
 def _check_effect(own: Mapping[str, Any], before: BonusConfig, bonus: BonusConfig) -> None:
-    """Stop at a setting of the bonus where there is none.
+    """Stop at a setting of the bonus if there is no bonus.
 
-    own  settings that were given; those that are as they were `before` ask for nothing
+    own  settings that were given; those equal to the setting `before` are accepted, and so is
+         bonus.scale=0, which switches the bonus off
     """
     for key, value in own.items():
         name = key.removeprefix("bonus.")
-        if name != key and getattr(before, name) != value and not bonus.is_on:
+        if name not in (key, "scale") and getattr(before, name) != value and not bonus.is_on:
             raise ValueError(
                 f"{key}={value} has no effect without a bonus; set bonus.scale=1 or bonus.preset"
             )

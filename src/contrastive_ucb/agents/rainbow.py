@@ -1,23 +1,28 @@
-"""The one deep learner: Rainbow with every part a setting, SPR, CURL and the UCB bonus.
+"""The deep learner: Rainbow with every part a setting, plus SPR, CURL and the UCB bonus.
 
 | symbol        | here                | shape            |                                       |
 |---------------|---------------------|------------------|---------------------------------------|
 | s_t           | `now`               | (B, *shape)      | stacks of frames                      |
 | s_{t+k}, s_{t+n} | `later`          | (B K + B, *shape)| K of each sample, then all bootstraps |
-| z_t           | `latent`            | (B, *latent)     | encoder's output                      |
-| p(s_t, a_t)   | `log_probs`         | (B, N)           | log of them                           |
+| z_t           | `latent`            | (B, *latent)     | output of the encoder                 |
+| p(s_t, a_t)   | `log_probs`         | (B, N)           | their logarithms                      |
 | Tz, m         | `target`            | (B, N)           | projected n-step target               |
 | y^, y~        | `predictions`, `targets` | (K, B, P)   | SPR                                   |
-| b             | `bonus`             | (B,)             | what the bonus adds to the target     |
+| b             | `bonus`             | (B,)             | added to the target                   |
 
-A target network that is copied after every update is the online network before the next one, so it
-takes no second network and no second pass: SPR's targets and the next state's values come out of
-one pass over K + 1 observations, without a gradient. A target network that is older has noise of
-its own, and the online network then looks at the same augmented s_{t+n} to choose the action.
+The order of one update:
 
-Noise is drawn once an update, after the bonus is computed: the bonus of a noisy feature and the
-actions until the next update see the same noise. Before the first update every greedy action draws
-its own: where noise is all that explores, one draw would be one deterministic policy.
+1. The target network evaluates s_{t+n}, with the noise of the previous update.
+2. The bonus is computed, also with the noise of the previous update (if its features are noisy).
+3. New noise is drawn. It lasts until the next update, for acting as well.
+4. Double DQN: the online network selects the next action, with the new noise and, where images are
+   augmented, its own view of s_{t+n}.
+5. Losses, the optimizer step, new priorities.
+
+A target network that is copied after every update has the same weights as the online network, so
+it needs no second network. Steps 1 and 4 still differ in noise and view, which is what remains of
+double DQN then. Before the first update each greedy action draws its own noise: where noise is the
+only exploration, a single draw would be one deterministic policy.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from contrastive_ucb.agents.deep_bonus import DeepBonus
 from contrastive_ucb.agents.deep_config import RainbowConfig
@@ -49,10 +54,12 @@ from contrastive_ucb.planning.categorical import (
     td_priority,
     td_target,
 )
+from contrastive_ucb.representation.heads import DuelingHead
 from contrastive_ucb.representation.spr import spr_loss
 from contrastive_ucb.training.streams import restore_stream, stream, stream_state
 
 STREAMS = ("noise", "augment", "rebuild")
+RELEASE_FLOOR = 1e-6  # of target probabilities in the priorities of SPR's code
 
 
 class Rainbow:
@@ -80,6 +87,9 @@ class Rainbow:
         rng = stream(seed, "weights")
         self.network = Network(self.inputs.shape, n_actions, config, support, rng).to(device)
         self.target = self.network if config.target_every == 1 else copy.deepcopy(self.network)
+        # The weights before the last optimizer step, where SPR's targets lag behind.
+        has_lag = config.has_spr and config.spr_targets == "lagged"
+        self.lagged = copy.deepcopy(self._spr_target_parts(self.network)) if has_lag else None
         self.streams = {name: stream(seed, name) for name in STREAMS}
         self.bonus = DeepBonus(config, self.network, n_actions) if config.bonus.is_on else None
         self.optimiser = torch.optim.Adam(
@@ -105,6 +115,8 @@ class Rainbow:
             window=0 if self.bonus is None else self.bonus.window,
             priority_exponent=config.priority_exponent,
             cut=config.cut,
+            new_priority=config.new_priority,
+            draws=config.draws,
             extras={} if self.bonus is None else self.bonus.kept,
         )
 
@@ -112,10 +124,10 @@ class Rainbow:
     def act(
         self, observation: Frames, forced: int | None = None
     ) -> tuple[int, dict[str, NDArray[np.floating]]]:
-        """The greedy action for one observation (*shape), and what to store beside it.
+        """The greedy action for one observation (*shape), and the arrays to store with it.
 
-        With an optimistic bonus it is greedy in Q + bonus. A `forced` action is taken as it is; the
-        bonus sees it all the same.
+        With an optimistic bonus it is greedy in Q + bonus. A `forced` action is taken as given; the
+        bonus counts it as well.
         """
         remembers = self.bonus is not None and bool(self.bonus.kept)
         if forced is not None and not remembers:
@@ -125,7 +137,7 @@ class Rainbow:
         return action, self.bonus.visit(latent, action) if self.bonus and remembers else {}
 
     def _greedy(self, latent: Tensor) -> int:
-        if self.n_updates == 0:
+        if self.n_updates == 0 or self.config.noise_draws == "per-pass":
             self._sample_noise()
         q = self.network.q_values(latent)[0]
         if self.bonus is not None and self.config.bonus.optimistic:
@@ -139,7 +151,7 @@ class Rainbow:
         return np.asarray(self._largest(self.network.q_values(latent, noisy=False)).cpu())
 
     def _largest(self, q: Tensor) -> Tensor:
-        """Where Q (..., A) is largest; if that is no number, what broke it is named."""
+        """The argmax of Q (..., A); if the maximum is not finite, the error names the cause."""
         best = q.max(-1)  # a NaN is larger than every number here
         if not torch.isfinite(best.values).all():
             self.check_finite()
@@ -159,17 +171,24 @@ class Rainbow:
 
     def _update(self, replay: Replay, batch: Batch) -> dict[str, float]:
         network, config = self.network, self.config
-        if self.n_updates % config.target_every == 0 and self.target is not network:
+        if self.target is not network and self._target_is_due():
             self.target.load_state_dict(network.state_dict())
         now, later = self.inputs.of_batch(batch, self.streams["augment"])
+        last = len(later) - len(now)  # where the bootstrap observations begin
         latent = network.encoder(now)
         with torch.no_grad():
-            ahead = self.target.encoder(later)
-            last = len(later) - len(now)  # where the bootstraps begin
-            online = self._online(later[last:], ahead[last:])
+            ahead, next_latent = self._ahead(later, last)
+            if config.noise_draws == "per-pass":
+                self._sample_noise(shared=True)
+            next_probs = self.target.probs(self.target.head(next_latent))  # (B, A, N)
+            online = self._online(batch, later[last:], next_latent)
             bonus, next_bonus = self._bonuses(batch, replay, latent, online)
-            self._sample_noise()
-            target = self._target(batch, ahead[last:], online, bonus, next_bonus)
+            if config.noise_draws == "per-update":
+                self._sample_noise()
+            actions = self._next_actions(next_probs, online, next_bonus)
+            if config.noise_draws == "per-pass":
+                self._sample_noise()
+            target = self._target(batch, next_probs, actions, bonus, next_bonus)
         value_losses, priority = self._value_losses(batch, latent, target)
         weights = self._tensor(batch.weights)
         loss = (weights * value_losses).mean()
@@ -177,7 +196,7 @@ class Rainbow:
         figures = {"bonus/mean": bonus.mean().item()} if self.bonus is not None else {}
         figures["losses/value"] = loss.item()
         if network.prediction is not None:
-            seen["the SPR loss"] = spr = self._spr_loss(batch, latent, ahead[:last], weights)
+            seen["the SPR loss"] = spr = self._spr_loss(batch, latent, ahead, weights)
             figures["losses/spr"] = spr.item()
             loss = loss + config.spr_weight * spr
         if network.curl is not None:
@@ -187,23 +206,44 @@ class Rainbow:
             loss = loss + config.curl_weight * weights.mean() * curl
         if not torch.isfinite(loss):
             raise ArithmeticError(f"{not_finite(seen)} has a NaN or infinite entry")
+        if self.lagged is not None:
+            self.lagged.load_state_dict(self._spr_target_parts(network).state_dict())
         descend(self.optimiser, network, network.groups(config.clip_norm), loss)
         if network.curl is not None:
             network.curl.follow(network.encoder, config.curl_momentum)
         replay.update_priorities(batch.index, priority.cpu().numpy().astype(np.float64))
         return figures
 
-    def _online(self, next_seen: Tensor, next_latent: Tensor) -> Tensor:
-        """z_{t+n} by the online network; where nobody asks for it, the target network's will do."""
-        asked = self.config.double or self.config.bonus.optimistic
-        if self.target is self.network or not asked:
+    def _target_is_due(self) -> bool:
+        """Whether the target network is copied now: its period counts from step 0."""
+        skipped = int(self.config.first_update * self.config.updates_per_step)
+        return (skipped + self.n_updates) % self.config.target_every == 0
+
+    def _ahead(self, later: Tensor, last: int) -> tuple[Tensor, Tensor]:
+        """Latents of s_{t+1} .. s_{t+K} (B K, ...) for the SPR targets, and of s_{t+n} (B, ...)."""
+        if self.lagged is None:
+            latents = self.target.encoder(later)
+            return latents[:last], latents[last:]
+        return self.lagged["encoder"](later[:last]), self.target.encoder(later[last:])
+
+    def _online(self, batch: Batch, next_seen: Tensor, next_latent: Tensor) -> Tensor:
+        """z_{t+n} as the online network sees it when it selects an action.
+
+        Without augmentation and with equal weights, it is the latent of the target network.
+        """
+        if not (self.config.double or self.config.bonus.optimistic):
+            return next_latent
+        own_view = self.config.double and self.config.double_view == "own"
+        if own_view and self.inputs.augments:
+            next_seen = self.inputs.another_view(batch, self.streams["augment"])
+        elif self.target is self.network:
             return next_latent
         return cast(Tensor, self.network.encoder(next_seen))
 
     def _bonuses(
         self, batch: Batch, replay: Replay, latent: Tensor, online: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """What the bonus adds to the n rewards (B,), and to the values of the next state (B, A)."""
+        """The bonuses added to the n rewards (B,), and to the values of the next state (B, A)."""
         none = latent.new_zeros(len(latent))
         if self.bonus is None:
             return none, none[:, None]
@@ -212,24 +252,31 @@ class Rainbow:
             raise ArithmeticError("the bonus has a NaN or infinite entry")
         return bonus, self.bonus.of_all(online) if self.config.bonus.optimistic else none[:, None]
 
-    def _target(
-        self, batch: Batch, next_latent: Tensor, online: Tensor, bonus: Tensor, next_bonus: Tensor
-    ) -> Tensor:
-        """The target distribution m (B, N) of each sample, or its value (B, 1). With `double` the
-        online network chooses the action that the target network values (van Hasselt et al. 2016).
+    def _next_actions(self, next_probs: Tensor, online: Tensor, next_bonus: Tensor) -> Tensor:
+        """The actions (B,) that are bootstrapped from. With `double` the online network selects
+        them and the target network evaluates them (van Hasselt et al. 2016).
 
-        next_latent, online  z_{t+n} by the target network and by the online network
-        next_bonus           (B, A), or (B, 1) zeros
+        next_probs  (B, A, N)  of s_{t+n} by the target network
+        online      (B, ...)   z_{t+n} by the online network
+        next_bonus  (B, A), or (B, 1) zeros
+        """
+        double = self.config.double
+        q = self.network.q_values(online) if double else self.network.q(next_probs)
+        return (q + next_bonus).argmax(-1)
+
+    def _target(
+        self, batch: Batch, next_probs: Tensor, actions: Tensor, bonus: Tensor, next_bonus: Tensor
+    ) -> Tensor:
+        """The target distribution m (B, N) of each sample, or its value (B, 1).
+
+        next_probs  (B, A, N)  of s_{t+n} by the target network
+        actions     (B,)       selected in s_{t+n}
         """
         network = self.network
         returns, discounts = self._tensor(batch.returns), self._tensor(batch.discounts)
-        values = self.target.probs(self.target.head(next_latent))  # (B, A, N)
-        q = network.q(values)
-        if self.config.double and self.target is not network:
-            q = network.q_values(online)
-        best = (q + next_bonus).argmax(-1)
-        bonus = bonus + discounts * next_bonus.expand_as(q).gather(1, best[:, None])[:, 0]
-        chosen = take_actions(values, best)  # (B, N)
+        next_bonus = next_bonus.expand(next_probs.shape[:2])
+        bonus = bonus + discounts * next_bonus.gather(1, actions[:, None])[:, 0]
+        chosen = take_actions(next_probs, actions)  # (B, N)
         if not network.is_distribution:
             return td_target(returns, discounts, chosen, bonus)
         points = td_target(returns, discounts, network.support, bonus)
@@ -241,27 +288,41 @@ class Rainbow:
         if not self.network.is_distribution:
             return huber(target, taken), td_priority(target, taken.detach())
         log_probs = taken.log_softmax(-1)
-        return cross_entropy(target, log_probs), kl_priority(target, log_probs.detach())
+        losses = cross_entropy(target, log_probs)
+        if self.config.priority == "loss":
+            return losses, losses.detach()
+        floor = RELEASE_FLOOR if self.config.priority == "clamped-kl" else 0.0
+        return losses, kl_priority(target, log_probs.detach(), floor)
 
     def _spr_loss(self, batch: Batch, latent: Tensor, ahead: Tensor, weights: Tensor) -> Tensor:
         """latent z_t (B, ...); ahead z_{t+1} .. z_{t+K} (B K, ...), those of a sample together."""
         assert self.network.prediction is not None
         actions = self._tensor(batch.actions[:, : self.config.jumps])
         predictions = self.network.prediction(latent, actions, self.network.head)
+        head = self.target.head if self.lagged is None else self.lagged["head"]
         with torch.no_grad():
-            targets = self.target.head.projection(ahead)
+            targets = cast(DuelingHead, head).projection(ahead)
         targets = targets.view(*actions.shape, -1).transpose(0, 1)
         return spr_loss(predictions, targets, self._tensor(batch.mask), weights)
 
+    @staticmethod
+    def _spr_target_parts(network: Network) -> nn.ModuleDict:
+        """The parts of a network that compute SPR's targets."""
+        return nn.ModuleDict({"encoder": network.encoder, "head": network.head})
+
     def check_finite(self) -> None:
-        """Stop if a weight is no finite number any more."""
+        """Stop if a weight is no longer finite."""
         if broken := not_finite(self.network.state_dict()):
             raise ArithmeticError(f"{broken} is not finite after update {self.n_updates}")
 
-    def _sample_noise(self) -> None:
+    def _sample_noise(self, shared: bool = False) -> None:
+        """New noise for both networks, each its own unless `shared`."""
         self.network.head.sample_noise(self.streams["noise"])
         if self.target is not self.network:
-            self.target.head.sample_noise(self.streams["noise"])
+            if shared:
+                self.target.head.take_noise(self.network.head)
+            else:
+                self.target.head.sample_noise(self.streams["noise"])
 
     @torch.no_grad()
     def _latents(self, observations: Frames, chunk: int = 256) -> Tensor:
@@ -277,6 +338,7 @@ class Rainbow:
         state = {
             "network": dict(self.network.state_dict()),
             "target": None if self.target is self.network else dict(self.target.state_dict()),
+            "lagged": None if self.lagged is None else dict(self.lagged.state_dict()),
             "optimiser": self.optimiser.state_dict(),
             "bonus": None if self.bonus is None else self.bonus.state_dict(),
             "streams": {name: stream_state(one) for name, one in self.streams.items()},
@@ -288,6 +350,8 @@ class Rainbow:
         self.network.load_state_dict(state["network"])
         if self.target is not self.network:
             self.target.load_state_dict(state["target"])
+        if self.lagged is not None:
+            self.lagged.load_state_dict(state["lagged"])
         self.optimiser.load_state_dict(copy.deepcopy(dict(state["optimiser"])))
         if self.bonus is not None:
             self.bonus.load_state_dict(state["bonus"])

@@ -95,7 +95,7 @@ class SimpleConfig:
     """Rounds of rollouts and PPO in a learning phase."""
     extra_rounds: tuple[int, ...] = (8, 12, 15, 15)
     """Phases with as many rounds again, once for each time they are named."""
-    encoder: Literal["auto", "atari", "minatar", "mlp", "data-efficient"] = "auto"
+    encoder: Literal["auto", "atari", "atari-same", "minatar", "mlp", "data-efficient"] = "auto"
     """The network before the policy; auto looks at the shape of the frames."""
     hidden: int = 128
     """Units of the policy's hidden layer."""
@@ -125,6 +125,11 @@ class SimpleConfig:
     """epsilon of Adam for the policy."""
     clip_norm: float = 0.5
     """Largest norm of the policy's gradient."""
+
+    @property
+    def atari(self) -> str:
+        """The rules of Atari games, see `envs/atari.py`."""
+        return "standard"
 
     def __post_init__(self) -> None:
         check_kinds(self)

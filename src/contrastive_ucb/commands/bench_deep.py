@@ -15,6 +15,7 @@ MARKS: dict[str, tuple[str, float]] = {
     "yardstick_default_over_paper": (">=", 3.5),
     "yardstick_spr_over_spr": (">=", 1.7),
     "yardstick_over_reference": (">=", 1.4),
+    "spr_over_shared_view": ("<=", 1.08),
     "paper_over_spr": ("<=", 1.1),
     "spr_over_der": (">=", 3.0),
     "spr_over_drq": (">=", 3.0),

@@ -29,13 +29,14 @@ from contrastive_ucb.training.threads import one_thread, threads
 
 Learners = dict[str, Trainer]
 
-LEARNERS = {  # agent, preset of its bonus, precision
-    "spr": ("spr", "none", "float32"),
-    "spr_ucb_paper": ("spr-ucb", "paper", "float32"),
-    "spr_ucb_paper_bfloat16": ("spr-ucb", "paper", "bfloat16"),
-    "spr_ucb_reference": ("spr-ucb", "reference", "float32"),
-    "spr_ucb_algorithm_1": ("spr-ucb", "algorithm-1", "float32"),
-    **{name: (name, "none", "float32") for name in ("curl", "der", "drq")},
+LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {  # agent and settings
+    "spr": ("spr", {}),
+    "spr_shared_view": ("spr", {"double_view": "shared"}),  # without the additional pass
+    "spr_ucb_paper": ("spr-ucb", {}),
+    "spr_ucb_paper_bfloat16": ("spr-ucb", {"precision": "bfloat16"}),
+    "spr_ucb_reference": ("spr-ucb", {"bonus.preset": "reference"}),
+    "spr_ucb_algorithm_1": ("spr-ucb", {"bonus.preset": "algorithm-1"}),
+    **{name: (name, {}) for name in ("curl", "der", "drq")},
 }
 PIECES = ("replay", "augmentation", "forward", "backward", "optimiser")
 MINATAR, DEEP_SEA = "MinAtar/Breakout-v1", "DeepSea-10"
@@ -70,12 +71,11 @@ def costs(options: Deep, sizes: Sizes) -> Figures:
 
 
 def _learner(
-    game: str, algo: str, preset: str, precision: str, seed: int, sizes: Sizes, **settings: Any
+    game: str, algo: str, settings: dict[str, Any], seed: int, sizes: Sizes, **more: Any
 ) -> Trainer:
-    """A learner with `fill` steps behind it, and its first updates unless the settings say no."""
-    given: dict[str, Any] = {"bonus.preset": preset, "precision": precision}
-    given |= {"first_update": sizes.fill, "batch_size": sizes.batch}
-    trainer = Training(game, algo, given | settings, seed=seed).rainbow_trainer()
+    """A learner after `fill` steps, with its first updates unless the settings say otherwise."""
+    given = settings | {"first_update": sizes.fill, "batch_size": sizes.batch}
+    trainer = Training(game, algo, given | more, seed=seed).rainbow_trainer()
     with one_thread():  # nothing is timed yet, and single observations gain nothing from two
         _run(trainer, sizes.fill)
     return trainer
@@ -125,6 +125,7 @@ def _ratios(ms: Figures) -> Figures:
         "yardstick_default_over_paper": over(default, "spr_ucb_paper"),
         "yardstick_spr_over_spr": over("yardstick_spr", "spr"),
         "yardstick_over_reference": over("yardstick_spr_ucb", "spr_ucb_reference"),
+        "spr_over_shared_view": over("spr", "spr_shared_view"),
         "paper_over_spr": over("spr_ucb_paper", "spr"),
         "reference_over_spr": over("spr_ucb_reference", "spr"),
         "algorithm_1_over_spr": over("spr_ucb_algorithm_1", "spr"),

@@ -126,7 +126,7 @@ def _dive(trainings: list[Training], out: Path) -> dict[str, Any]:
     with threads(1):
         done = [train(training, out) for training in trainings]
     score = fmean(summary["evaluation"]["mean"] for summary in done)
-    return overall(done) | {"evaluation": {"mean": score}}
+    return overall([one | {"evaluation": None} for one in done]) | {"evaluation": {"mean": score}}
 
 
 def _without_runs(summary: dict[str, Any]) -> dict[str, Any]:

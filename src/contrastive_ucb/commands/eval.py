@@ -58,7 +58,10 @@ def run(arguments: Sequence[str]) -> None:
     trained = load_trained(Path(path), choose_device(options.device))
     use_threads(options.threads, trained.frame_shape)
     epsilon = trained.config.eval_epsilon if options.epsilon is None else options.epsilon
-    scores = evaluate(trained.agent, trained.env, trained.seed, options.episodes, epsilon)
+    rules = trained.config.atari
+    scores = evaluate(
+        trained.agent, trained.env, trained.seed, options.episodes, epsilon, rules=rules
+    )
     summary = {
         "algo": trained.algo,
         "env": trained.env,

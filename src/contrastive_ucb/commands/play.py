@@ -123,7 +123,7 @@ def _play(
     from contrastive_ucb.evaluation.watch import watch
     from contrastive_ucb.report.video import film, write_video
 
-    moments = watch(trained.agent, trained.env, trained.seed, viewing)
+    moments = watch(trained.agent, trained.env, trained.seed, viewing, trained.config.atari)
     if video is None:
         return list(moments), 0
     seen: list[Moment] = []

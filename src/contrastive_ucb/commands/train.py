@@ -39,7 +39,8 @@ YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 @dataclass(frozen=True)
 class Train:
-    """Train a deep agent; the summary has its last evaluation."""
+    """Train a deep agent and evaluate it: on Atari its final weights, elsewhere 5 times over the
+    last 10% of training."""
 
     algo: str = "spr-ucb"
     """The agent; cucb algos lists all."""
@@ -56,8 +57,8 @@ class Train:
     """Where run folders go. Repeating a command resumes it, or shows what is finished."""
     resume: bool = False
     """Need not be said: a repeated command always goes on where it was stopped."""
-    eval_episodes: int = 20
-    """Episodes of the evaluation at the end."""
+    eval_episodes: int | None = None
+    """Episodes per evaluation; by default 100 on Atari (the Atari 100K protocol), 20 elsewhere."""
     checkpoint_seconds: float = 60.0
     """Seconds between checkpoints, or more where saving would take over 5% of the time; 0 saves
     after every step."""
@@ -70,10 +71,11 @@ class Train:
     """Print the summary as one JSON object, the last line of stdout."""
 
     def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("seed", 0), ("seeds", 1), ("eval_episodes", 1)):
+        for name, least in (("steps", 1), ("seed", 0), ("seeds", 1)):
             check_size(name, getattr(self, name), least)
-        if self.threads is not None:
-            check_size("threads", self.threads)
+        for name in ("eval_episodes", "threads"):
+            if getattr(self, name) is not None:
+                check_size(name, getattr(self, name))
         if not self.checkpoint_seconds >= 0:
             raise ValueError(
                 f"checkpoint_seconds must be at least 0, got {self.checkpoint_seconds}"
@@ -108,31 +110,28 @@ def run(arguments: Sequence[str]) -> None:
         device=choose_device(options.device),
         say=lambda line: print(line, file=sys.stderr),
     )
-    _say_what_was_played(rest, options, [summary])
+    _remark_episodes(options, [summary])
     emit(summary, options.json, text_of(summary))
 
 
 def emit_seeds(env: str, words: Sequence[str], options: Train) -> None:
-    """Train several seeds and print what came of them."""
+    """Train several seeds and print a summary of them."""
     from contrastive_ucb.commands.train_seeds import train_seeds
 
     mine = ("--seed", "--seeds", "--json")
     kept = _without(words, mine) + ([] if options.threads else ["--threads", "1"])
     summary = train_seeds([env, *kept], range(options.seed, options.seed + options.seeds))
-    _say_what_was_played(words, options, summary["runs"])
+    _remark_episodes(options, summary["runs"])
     shown = {name: value for name, value in summary.items() if name != "runs"}
     emit(summary, options.json, text_of(shown))
 
 
-def _say_what_was_played(
-    words: Sequence[str], options: Train, summaries: Sequence[dict[str, Any]]
-) -> None:
-    """A run that was finished before has the episodes of then, whatever was asked for now."""
-    if not any(word.split("=")[0].replace("_", "-") == "--eval-episodes" for word in words):
-        return
+def _remark_episodes(options: Train, summaries: Sequence[dict[str, Any]]) -> None:
+    """Say so if a run was finished earlier with another number of evaluation episodes."""
+    asked = options.eval_episodes
     for summary in summaries:
-        played, asked = summary["evaluation"]["episodes"], options.eval_episodes
-        if played != asked:
+        played = summary["evaluation"]["episodes"]
+        if asked is not None and played != asked:
             more = shlex.join(["cucb", "eval", summary["run_dir"], "--episodes", str(asked)])
             print(f"it was evaluated with {played} episodes; {more} plays {asked}", file=sys.stderr)
 
@@ -172,17 +171,24 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
 
 
 def text_of(summary: dict[str, Any]) -> str:
-    """The summary for people, a line a figure."""
+    """The summary as text, one line per entry."""
     lines = [f"{summary['algo']} on {summary['env']}, seed {summary['seed']}"]
     for name, value in summary.items():
         if name in ("algo", "env", "seed", "scores"):
             continue
         if isinstance(value, dict):
-            value = ", ".join(f"{key} {one:.5g}" for key, one in value.items())
+            value = ", ".join(_entry(key, one) for key, one in value.items())
         shown = f"{value:.5g}" if isinstance(value, float) else str(value)
         nothing = "never" if name == "solved_at" else "-"
         lines.append(f"  {name.replace('_', ' '):24} {shown if value is not None else nothing}")
     return "\n".join(lines)
+
+
+def _entry(name: str, value: Any) -> str:
+    """One entry of a nested part of the summary, such as the mean of the evaluation."""
+    if name == "points":  # the evaluations of a run
+        return f"at steps {', '.join(str(point['step']) for point in value)}"
+    return f"{name} {value:.5g}"
 
 
 def gathered(arguments: Sequence[str]) -> list[str]:

@@ -111,6 +111,6 @@ def read_window(
 
 def _actions_before(history: History, number: IntArray) -> IntArray:
     """The actions (B, 1) of the transitions before `number` (B,), 0 where they are gone."""
-    times = history.time_of.take((number - 1) % history.capacity)
+    times = history.time_of.take((number - 1) % history.slots)
     known = (number > 0) & history.is_stored(times)
     return np.where(known, history.at("action", times), 0)[:, None]

@@ -1,6 +1,6 @@
-"""What happened, frame by frame: a ring in which every frame is stored once.
+"""The frames, actions and rewards of recent episodes: a ring buffer that stores every frame once.
 
-Time counts entries from 0 and never wraps; time t lives in slot t % capacity.
+Time counts entries from 0 and never wraps; time t is stored in slot t % slots.
 
     time         0    1    2    3        4    5    6
     frame        f0   f1   f2   f3       f0   f1   f2
@@ -9,7 +9,10 @@ Time counts entries from 0 and never wraps; time t lives in slot t % capacity.
 
 The frame of entry t is the newest one of the observation in which a_t was taken. An episode ends
 with a closing entry, which holds its final frame and no action, so the observation after any
-transition t is the one at t + 1, whether the episode went on, terminated or was truncated.
+transition t is the one at t + 1, whether the episode continued, terminated or was truncated.
+
+The capacity counts transitions. The ring has room for one closing entry per ten of them; where
+episodes are shorter than that on average, the oldest transitions leave earlier.
 """
 
 from typing import Any
@@ -34,8 +37,9 @@ FIELDS: dict[str, type] = {
 
 
 class History:
-    """The last `capacity` entries: `oldest` .. now - 1 are whole, `now` is being written.
+    """The last `capacity` transitions: entries `oldest` .. now - 1 are complete, `now` is open.
 
+    capacity     number of transitions that are kept
     frame_shape  (C, H, W) of an image, (dim,) of a vector
     stack        how many frames, oldest first, make an observation (stack * C, H, W)
     """
@@ -45,25 +49,20 @@ class History:
     ):
         check_size("capacity", capacity, 2)
         check_size("stack", stack)
-        self.capacity, self.stack = capacity, stack
+        self.capacity, self.stack, self.slots = capacity, stack, capacity + capacity // 10 + 1
         # The last row stays zero: it stands for the frames before the first one of an episode.
-        # Memory that was never written costs nothing, so a generous capacity is free.
-        self.frame: Frames = np.zeros((capacity + 1, *frame_shape), frame_dtype)
+        self.frame: Frames = np.zeros((self.slots + 1, *frame_shape), frame_dtype)
         self.field: dict[str, NDArray[Any]] = {
-            name: np.zeros(capacity, dtype) for name, dtype in FIELDS.items()
+            name: np.zeros(self.slots, dtype) for name, dtype in FIELDS.items()
         }
-        self.time_of: IntArray = np.zeros(capacity, np.int64)  # of a transition, by its number
-        self.now = self.n_transitions = 0
+        self.time_of: IntArray = np.zeros(self.slots, np.int64)  # of a transition, by its number
+        self.now = self.n_transitions = self.oldest = 0
         self.running = False
-
-    @property
-    def oldest(self) -> int:
-        return max(0, self.now + 1 - self.capacity)
 
     @property
     def first(self) -> int:
         """When the running episode started; `now` between two episodes."""
-        return int(self.field["start"][self.now % self.capacity]) if self.running else self.now
+        return int(self.field["start"][self.now % self.slots]) if self.running else self.now
 
     def begin(self, frame: Frames) -> None:
         """Start an episode with the first frame that the environment shows."""
@@ -91,10 +90,13 @@ class History:
         if terminated or truncated:
             self._close(action=0, reward=0.0, terminated=False, truncated=False, closing=True)
             self.running = False
+        first_kept = self.n_transitions - self.capacity
+        by_count = int(self.time_of[first_kept % self.slots]) if first_kept > 0 else 0
+        self.oldest = max(by_count, self.now + 1 - self.slots)
 
     def at(self, name: str, times: IntArray) -> NDArray[Any]:
         """The field `name` of the entries at `times`, in their shape."""
-        return self.field[name].take(times % self.capacity)
+        return self.field[name].take(times % self.slots)
 
     def following(self, times: IntArray, length: int) -> IntArray:
         """Times (B, length) of the transitions from `times` (B,) on, into the next episodes.
@@ -102,11 +104,11 @@ class History:
         Where the newest one is passed it repeats; closing entries are no transitions.
         """
         number = self.at("transition", times)[:, None] + np.arange(length)
-        return self.time_of.take(np.minimum(number, self.n_transitions - 1) % self.capacity)
+        return self.time_of.take(np.minimum(number, self.n_transitions - 1) % self.slots)
 
     def frames(self, times: IntArray, first: IntArray, out: Frames | None = None) -> Frames:
         """The frames at `times` (B, T), blank where a time is before `first` (B, 1)."""
-        slot = np.where(times < first, self.capacity, times % self.capacity)
+        slot = np.where(times < first, self.slots, times % self.slots)
         # Any mode but "raise" writes straight into `out`; all slots are in range.
         return self.frame.take(slot, axis=0, out=out, mode="clip")
 
@@ -130,46 +132,47 @@ class History:
         """Copies of all that is known of the times `first` .. `last` - 1, which never changes."""
         times = np.arange(first, last)
         self.check_stored(times[[0, -1]] if len(times) else times)
-        slot = times % self.capacity
+        slot = times % self.slots
         return {"frame": self.frame[slot]} | {name: x[slot] for name, x in self.field.items()}
 
     def write(self, first: int, entries: dict[str, NDArray[Any]]) -> None:
         """Put saved entries back to the times from `first` on."""
         times = np.arange(first, first + len(entries["frame"]))
-        slot = times % self.capacity
+        slot = times % self.slots
         self.frame[slot] = entries["frame"]
         for name, values in self.field.items():
             values[slot] = entries[name]
         acted = ~entries["closing"]
-        self.time_of[entries["transition"][acted] % self.capacity] = times[acted]
+        self.time_of[entries["transition"][acted] % self.slots] = times[acted]
 
     def position(self) -> dict[str, Any]:
         """Where the writing stands: with the entries, the whole state."""
         return {
             "now": self.now,
             "n_transitions": self.n_transitions,
+            "oldest": self.oldest,
             "running": self.running,
             "first": self.first,
-            "frame": self.frame[self.now % self.capacity if self.running else -1].copy(),
+            "frame": self.frame[self.now % self.slots if self.running else -1].copy(),
         }
 
     def go_to(self, position: dict[str, Any]) -> None:
         """Go on where `position` was taken; the entries are written separately."""
         self.now, self.n_transitions = position["now"], position["n_transitions"]
-        self.running = position["running"]
+        self.oldest, self.running = position["oldest"], position["running"]
         if self.running:
             self._open(position["frame"], position["first"])
 
     def _open(self, frame: Frames, start: int) -> None:
-        slot = self.now % self.capacity
+        slot = self.now % self.slots
         self.frame[slot] = frame
         self.field["start"][slot] = start
         self.field["transition"][slot] = self.n_transitions
         # After a closing entry, the first entry of the next episode takes this place.
-        self.time_of[self.n_transitions % self.capacity] = self.now
+        self.time_of[self.n_transitions % self.slots] = self.now
 
     def _close(self, **values: Any) -> None:
-        slot = self.now % self.capacity
+        slot = self.now % self.slots
         for name, value in values.items():
             self.field[name][slot] = value
         self.now += 1

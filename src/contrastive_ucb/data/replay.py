@@ -1,12 +1,12 @@
-"""Replay: prioritised memory of transitions, from which n-step windows and sequences are drawn.
+"""Replay: prioritized memory of transitions, from which n-step windows and sequences are drawn.
 
     replay.begin(frame)                                            # after env.reset()
     replay.add(action, reward, frame, terminated, truncated)       # after env.step(action)
     batch = replay.sample(stream.random(32), importance_exponent=0.4)
     replay.update_priorities(batch.index, priority)
 
-An index is a time (see `data/history.py`), which is never given to another transition: what is
-written to one that has left the memory meanwhile goes nowhere instead of to its successor.
+An index is a time (see `data/history.py`) and never refers to another transition: writing to a
+transition that has left the memory has no effect on the one that took its slot.
 
 | paper (Schaul et al.) | here                  |                                                  |
 |-----------------------|-----------------------|--------------------------------------------------|
@@ -14,10 +14,12 @@ written to one that has left the memory meanwhile goes nowhere instead of to its
 | beta                  | `importance_exponent` | 0 leaves the bias, 1 corrects it fully           |
 | p_i^alpha             | leaf of the sum tree  | 0 while transition i cannot be drawn             |
 | w_i                   | `weights`             | (min p / p_i)^(alpha beta), largest in batch 1   |
+| max_i p_i             | `new_priority`        | new transitions: "largest" so far, or "one"      |
+| line 8, segments      | `draws`               | "stratified", or "independent" as in SPR's code  |
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -29,18 +31,23 @@ from contrastive_ucb.data.history import Frames, History
 from contrastive_ucb.data.nstep import Cut, check_rule, first_end, jump_mask, n_step
 from contrastive_ucb.data.sumtree import SumTree
 
-PRIORITY_FLOOR = 1e-6  # a transition whose loss is 0 once must not be lost for ever
+PRIORITY_FLOOR = 1e-6  # a transition whose loss is 0 once must not be lost forever
+NewPriority = Literal["largest", "one"]
+Draws = Literal["stratified", "independent"]
 
 
 class Replay:
-    """The memory. One entry a transition and one more an episode count towards `capacity`.
+    """The memory of the last `capacity` transitions.
 
-    A transition can be drawn as soon as all it needs is stored (n steps and K = `jumps` ahead or
-    the end of its episode, and `window` transitions), until a frame of its observation is
-    overwritten. New ones get the largest priority seen so far.
+    A transition can be drawn as soon as everything it needs is stored (n steps and K = `jumps`
+    ahead or the end of its episode, and `window` transitions), until a frame of its observation is
+    overwritten.
 
-    extras   name -> (shape, dtype) of arrays kept beside each transition
-    window   the longest `window()` that is to work for every index drawn
+    extras        name -> (shape, dtype) of arrays stored with each transition
+    window        the longest `window()` that must be available for every index drawn
+    new_priority  of transitions that were never drawn: the largest one so far, or 1
+    draws         stratified: one from each of B equal shares of the mass, which lowers the variance
+                  of a batch; independent: all from the whole
     """
 
     def __init__(
@@ -56,6 +63,8 @@ class Replay:
         window: int = 0,
         priority_exponent: float = 0.0,
         cut: Cut = "episode",
+        new_priority: NewPriority = "largest",
+        draws: Draws = "stratified",
         extras: Mapping[str, tuple[tuple[int, ...], DTypeLike]] | None = None,
     ):
         check_rule(n_step, jumps, discount, cut)
@@ -68,13 +77,14 @@ class Replay:
         least = stack + 2 * max(self.across, self.reach) + 2
         check_size("replay_capacity, for returns and windows as long as these,", capacity, least)
         self.history = History(capacity, frame_shape, frame_dtype, stack)
-        self.tree = SumTree(capacity)
+        self.tree = SumTree(self.history.slots)
         self.extras: dict[str, NDArray[Any]] = {
-            name: np.zeros((capacity, *shape), dtype)
+            name: np.zeros((self.history.slots, *shape), dtype)
             for name, (shape, dtype) in (extras or {}).items()
         }
         self.n_step, self.discount, self.jumps, self.window_limit = n_step, discount, jumps, window
         self.priority_exponent, self.cut = priority_exponent, cut
+        self.new_priority, self.draws = new_priority, draws
         self.largest = 1.0
         self.ready = 0  # every transition before this time can be drawn, or could once
         self._buffers: dict[tuple[str | int, ...], Frames] = {}
@@ -91,7 +101,7 @@ class Replay:
     def drawable(self) -> IntArray:
         """The times of all transitions that can be drawn, oldest first."""
         times = np.arange(self.history.oldest, self.ready)
-        return times[self.tree.get(times % self.history.capacity) > 0]
+        return times[self.tree.get(times % self.history.slots) > 0]
 
     def begin(self, frame: Frames) -> None:
         """Start an episode with the first frame that the environment shows."""
@@ -112,12 +122,13 @@ class Replay:
         time, oldest = self.history.now, self.history.oldest
         self.history.add(action, reward, frame, terminated, truncated)
         for name, values in self.extras.items():
-            values[time % self.history.capacity] = extras[name]
+            values[time % self.history.slots] = extras[name]
             if not self.history.running:
-                values[(time + 1) % self.history.capacity] = 0
+                values[(time + 1) % self.history.slots] = 0
         lost, ready = self._newly_lost(oldest), self._newly_ready()
-        leaves = [0.0] * len(lost) + [self.largest**self.priority_exponent] * len(ready)
-        self.tree.set(np.array([*lost, *ready], np.int64) % self.history.capacity, np.array(leaves))
+        new = self.largest if self.new_priority == "largest" else 1.0
+        leaves = [0.0] * len(lost) + [new**self.priority_exponent] * len(ready)
+        self.tree.set(np.array([*lost, *ready], np.int64) % self.history.slots, np.array(leaves))
 
     def observation(self) -> Frames:
         """The current observation (stack * C, ...), the one to act on."""
@@ -136,15 +147,15 @@ class Replay:
         return self.history.at("action", index)
 
     def sample(self, uniforms: Array, importance_exponent: float) -> Batch:
-        """Draw one window for each of the `uniforms` (B,) in [0, 1), by priority, stratified."""
+        """Draw one window for each of the `uniforms` (B,) in [0, 1), by priority."""
         if not self.has_some:
             raise ValueError(
                 f"none of the {self.history.n_transitions} transitions so far can be drawn yet;"
                 f" add {max(self.across, self.reach) + 1} of them"
             )
         history, n, jumps = self.history, self.n_step, self.jumps
-        slot = self.tree.sample(uniforms)
-        index = history.now - (history.now - slot) % history.capacity
+        slot = self.tree.sample(uniforms, stratified=self.draws == "stratified")
+        index = history.now - (history.now - slot) % history.slots
         leaf = self.tree.get(slot)
         ahead = history.following(index, max(n, jumps + 1))
         terminated, truncated = history.at("terminated", ahead), history.at("truncated", ahead)
@@ -172,7 +183,7 @@ class Replay:
 
     def update_priorities(self, index: IntArray, priority: Array) -> None:
         """Priorities (B,) of the transitions `index` (B,); those that are gone are left out."""
-        slot = index % self.history.capacity
+        slot = index % self.history.slots
         alive = self.history.is_stored(index) & (self.tree.get(slot) > 0)
         if not (np.isfinite(priority) & (priority >= 0)).all():
             raise ValueError(f"priorities must be finite and at least 0, got {priority}")
@@ -183,16 +194,16 @@ class Replay:
     def extra(self, name: str, index: IntArray) -> NDArray[Any]:
         """What is kept under `name` beside the transitions `index` (...), as (..., *shape)."""
         self.history.check_stored(index)
-        return self.extras[name].take(index % self.history.capacity, axis=0)
+        return self.extras[name].take(index % self.history.slots, axis=0)
 
     def set_extra(self, name: str, index: IntArray, value: NDArray[Any]) -> None:
         """Replace it with `value` (..., *shape); transitions that are gone are left out."""
         stored = self.history.is_stored(index)
-        self.extras[name][index[stored] % self.history.capacity] = value[stored]
+        self.extras[name][index[stored] % self.history.slots] = value[stored]
 
     def live_state(self) -> dict[str, Any]:
         """All of the state but the whole entries, which never change (see `replay_files.py`)."""
-        slot = np.arange(self.history.oldest, self.history.now) % self.history.capacity
+        slot = np.arange(self.history.oldest, self.history.now) % self.history.slots
         return {
             "settings": self._settings(),
             "position": self.history.position(),
@@ -212,8 +223,8 @@ class Replay:
             )
         self.history.go_to(state["position"])
         self.ready, self.largest = state["ready"], state["largest"]
-        slot = np.arange(self.history.oldest, self.history.now) % self.history.capacity
-        self.tree = SumTree(self.history.capacity)
+        slot = np.arange(self.history.oldest, self.history.now) % self.history.slots
+        self.tree = SumTree(self.history.slots)
         self.tree.set(slot, state["leaves"])
         for name, values in self.extras.items():
             values[slot] = state["extras"][name]
@@ -244,7 +255,7 @@ class Replay:
         """Transitions from which all that a draw needs is stored by now."""
         history, found = self.history, []
         while (time := self.ready) < history.now:
-            slot = time % history.capacity
+            slot = time % history.slots
             number = history.field["transition"][slot]
             if time >= history.first and time + self.reach > history.now:
                 break
@@ -268,7 +279,7 @@ class Replay:
         times = index + reach
         if self.cut == "published":
             number = history.at("transition", index) + reach
-            times = history.time_of.take(number % history.capacity)
+            times = history.time_of.take(number % history.slots)
         return history.observations(times, self._buffer("bootstrap", (len(times), history.stack)))
 
     def _buffer(self, use: str, shape: tuple[int, ...]) -> Frames:
@@ -292,5 +303,7 @@ class Replay:
             "window": self.window_limit,
             "priority_exponent": self.priority_exponent,
             "cut": self.cut,
+            "new_priority": self.new_priority,
+            "draws": self.draws,
             "extras": {n: [list(x.shape[1:]), x.dtype.str] for n, x in self.extras.items()},
         }

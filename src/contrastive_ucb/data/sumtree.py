@@ -53,12 +53,14 @@ class SumTree:
             at = 2 * at + goes_right
         return at - self.leaves
 
-    def sample(self, uniforms: Array) -> IntArray:
-        """One leaf from each of B equal shares of the mass (stratified), at the place `uniforms`.
+    def sample(self, uniforms: Array, stratified: bool = True) -> IntArray:
+        """B leaves, drawn in proportion to their priorities.
 
-        uniforms  (B,)  numbers in [0, 1), from the caller's stream
+        uniforms    (B,)  numbers in [0, 1), from the caller's stream
+        stratified  one leaf from each of B equal shares of the mass; otherwise independent draws
         """
         if not self.total > 0:
             raise ValueError("every priority is 0, so there is nothing to draw")
         n = len(uniforms)
-        return self.find((np.arange(n) + uniforms) * (self.total / n))
+        points = (np.arange(n) + uniforms) / n if stratified else uniforms
+        return self.find(points * self.total)

@@ -3,17 +3,30 @@
 | what            | here                                                                          |
 |-----------------|-------------------------------------------------------------------------------|
 | action          | minimal set, repeated for 4 frames, never sticky                              |
-| frame           | pixel-wise maximum of the last 2 of them, ALE's grey, 84 x 84 bilinear, uint8 |
-| reset           | 1 to 30 single frames without action, each number as likely                   |
-| training        | a lost life terminates, the game goes on; the reward is the sign of the sum   |
+| frame           | pixel-wise maximum of the last 2 of them, ALE's grayscale, 84 x 84, uint8     |
+| reset           | a uniformly drawn number of single frames without action                      |
+| training        | a lost life terminates, the game continues; the reward is the sign of the sum |
 | evaluation      | whole games, raw score                                                        |
-| limit           | 27,000 steps a game (108,000 frames, half an hour), then truncated            |
+| limit           | 27,000 steps per game (108,000 frames, half an hour), then truncated          |
 
-Kaiser et al. (2020) set the benchmark, Mnih et al. (2015) the preprocessing; SPR uses the same.
+Kaiser et al. (2020) defined the benchmark, Mnih et al. (2015) the preprocessing. The published
+codes differ in details, which are the `RULES`:
+
+| rules          | used by       | resizing | no-ops  | more                                      |
+|----------------|---------------|----------|---------|-------------------------------------------|
+| `standard`     | our default   | bilinear | 1 to 30 |                                           |
+| `spr-release`  | SPR, SPR-UCB  | bilinear | 1 to 30 | one more no-op at every reset and after   |
+|                |               |          |         | every lost life, also in evaluation       |
+| `dopamine`     | DER, OTR, DrQ | area     | 0 to 29 |                                           |
+| `curl-release` | CURL          | bilinear | 0 to 29 | a no-op after a lost life, in training    |
+
+The rewards of no-ops are dropped. `standard` has none after a lost life because the game goes on
+there: the first observation of a life is the last one of the life before.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import ale_py
@@ -24,24 +37,59 @@ from ale_py.roms import get_rom_path
 from contrastive_ucb.envs.atari_names import letters, roms, title
 from contrastive_ucb.envs.frames import Frame, Picture, Step
 from contrastive_ucb.envs.snapshot import ReplayedEnv
+from contrastive_ucb.errors import UserError
 
 FRAME_SKIP = 4
 SCREEN = 84
-MAX_NOOPS = 30
 MAX_STEPS = 27_000
 EMULATOR_SEED = 0  # nothing in it is random without sticky actions; fixed, to be sure of it
 NO_OP = 0  # ALE's number of it, in every game
 
 
+@dataclass(frozen=True)
+class Rules:
+    """Details in which published codes differ.
+
+    resize      OpenCV's interpolation
+    noops       smallest and largest number of no-ops at the start of a game
+    reset_noop  whether one more no-op precedes them
+    life_noop   when a no-op follows a lost life: "never", "training" or "always"
+    """
+
+    resize: int = cv2.INTER_LINEAR
+    noops: tuple[int, int] = (1, 30)
+    reset_noop: bool = False
+    life_noop: str = "never"
+
+
+RULES = {
+    "standard": Rules(),
+    "spr-release": Rules(reset_noop=True, life_noop="always"),
+    "dopamine": Rules(resize=cv2.INTER_AREA, noops=(0, 29)),
+    "curl-release": Rules(noops=(0, 29), life_noop="training"),
+}
+
+
 class Atari(ReplayedEnv):
-    """One game, in any spelling of its name."""
+    """One game, in any spelling of its name, with the rules called `rules`."""
 
     frame_shape: tuple[int, ...] = (1, SCREEN, SCREEN)
     stack = 4
     value_range = (-10.0, 10.0)  # as SPR, DER and CURL; rewards are signs in training
 
-    def __init__(self, game: str, *, seed: int, training: bool = True, role: str = "train"):
+    def __init__(
+        self,
+        game: str,
+        *,
+        seed: int,
+        training: bool = True,
+        role: str = "train",
+        rules: str = "standard",
+    ):
         super().__init__(seed=seed, role=role)
+        if rules not in RULES:
+            raise UserError(f"no Atari rules are called {rules!r}; choose from {', '.join(RULES)}")
+        self.rules_name, self.rules = rules, RULES[rules]
         rom = roms()[letters(game)]
         self.name = title(rom)
         self.training = training
@@ -62,19 +110,22 @@ class Atari(ReplayedEnv):
         # In some games (Assault) reset_game() alone remembers what was played before.
         self._ale.restoreState(self._fresh)
         self._ale.reset_game()
-        for _ in range(random.integers(1, MAX_NOOPS, endpoint=True)):
+        for _ in range(self.rules.reset_noop + random.integers(*self.rules.noops, endpoint=True)):
             self._ale.act(NO_OP)
         self._lives = self._ale.lives()
         self._ale.getScreenGrayscale(self._screens[1])
-        return _shrunk(self._screens[1])
+        return self._shrunk(self._screens[1])
 
     def _advance(self, action: int) -> Step:
         raw_reward = float(self._repeat(self._action_set[action]))
-        game_over, lost_life = self._ale.game_over(), self._loses_life()
+        lost_life = self._loses_life()
+        if lost_life:
+            self._after_lost_life()
+        game_over = self._ale.game_over()
         terminated = game_over or (self.training and lost_life)
         truncated = self.n_steps == MAX_STEPS and not game_over
         return Step(
-            frame=_shrunk(np.maximum(*self._screens)),
+            frame=self._shrunk(np.maximum(*self._screens)),
             reward=float(np.sign(raw_reward)) if self.training else raw_reward,
             raw_reward=raw_reward,
             terminated=terminated,
@@ -91,6 +142,19 @@ class Atari(ReplayedEnv):
         screen(self._screens[1])
         return reward
 
+    def _after_lost_life(self) -> None:
+        """Play the no-op that some codes have here; in training its screen alone is the frame.
+
+        The frame is both the last one of the old life, which no learner looks at after a terminal,
+        and the first one of the new life.
+        """
+        if self.rules.life_noop == "always" or (self.training and self.rules.life_noop != "never"):
+            self._ale.act(NO_OP)
+            self._ale.getScreenGrayscale(self._screens[1])
+            self._lives = self._ale.lives() or self._lives
+            if self.training:
+                self._screens[0] = 0
+
     def _loses_life(self) -> bool:
         """Whether the last step cost a life.
 
@@ -100,9 +164,9 @@ class Atari(ReplayedEnv):
         return self._lives < before
 
     def _identity(self) -> dict[str, Any]:
-        return super()._identity() | {"training": self.training}
+        return super()._identity() | {"training": self.training, "rules": self.rules_name}
 
-
-def _shrunk(screen: Picture) -> Frame:
-    """The screen (210, 160) as a frame (1, 84, 84)."""
-    return np.asarray(cv2.resize(screen, (SCREEN, SCREEN), interpolation=cv2.INTER_LINEAR))[None]
+    def _shrunk(self, screen: Picture) -> Frame:
+        """The screen (210, 160) as a frame (1, 84, 84)."""
+        size = (SCREEN, SCREEN)
+        return np.asarray(cv2.resize(screen, size, interpolation=self.rules.resize))[None]

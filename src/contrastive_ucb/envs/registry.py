@@ -40,19 +40,26 @@ SIZED = {  # names that end in a number: how they may be spelt, and what the num
 PACKAGES = {"atari": ("ale_py", "cv2"), "minatar": ("minatar",)}  # what each extra installs
 
 
-def make_deep_env(name: str, *, seed: int, training: bool) -> FrameEnv:
-    """The environment `name`; its k-th episode depends on the seed, `training` and k only.
+def make_deep_env(
+    name: str, *, seed: int, training: bool, rules: str = "standard", role: str = ""
+) -> FrameEnv:
+    """The environment `name`; its k-th episode depends on the arguments and k only.
 
     training  Atari: a lost life terminates and rewards are signs; False: whole games, raw scores
+    rules     Atari: one of the `RULES` in envs/atari.py
+    role      names the random streams; by default "train" or "eval-0"
     """
-    return _make(canonical_name(name), seed, training, "train" if training else "eval-0")
+    role = role or ("train" if training else "eval-0")
+    return _make(canonical_name(name), seed, training, role, rules)
 
 
-def make_eval_envs(name: str, *, seed: int, count: int) -> list[FrameEnv]:
-    """`count` environments to evaluate in at once; each has episodes of its own."""
+def make_eval_envs(
+    name: str, *, seed: int, count: int, first: int = 0, rules: str = "standard"
+) -> list[FrameEnv]:
+    """`count` environments for evaluation, number `first` and up; each has its own episodes."""
     check_size("count", count)
     known = canonical_name(name)
-    return [_make(known, seed, False, f"eval-{i}") for i in range(count)]
+    return [_make(known, seed, False, f"eval-{first + i}", rules) for i in range(count)]
 
 
 def canonical_name(name: str) -> str:
@@ -94,7 +101,7 @@ def _shape_in_gymnasium(name: str) -> tuple[int, ...]:
     return GymFrames(name, seed=0).frame_shape
 
 
-def _make(name: str, seed: int, training: bool, role: str) -> FrameEnv:
+def _make(name: str, seed: int, training: bool, role: str, rules: str) -> FrameEnv:
     """The environment of a canonical name; its package is imported only now."""
     if name.startswith("DeepSea-"):
         return DeepSeaGrid(_number(name), seed=seed, role=role)
@@ -111,7 +118,7 @@ def _make(name: str, seed: int, training: bool, role: str) -> FrameEnv:
     _require("atari", name)
     from contrastive_ucb.envs.atari import Atari
 
-    return Atari(name, seed=seed, training=training, role=role)
+    return Atari(name, seed=seed, training=training, role=role, rules=rules)
 
 
 def _number(name: str) -> int:

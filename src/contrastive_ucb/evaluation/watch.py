@@ -71,10 +71,13 @@ class Moment(NamedTuple):
     is_over: bool = False
 
 
-def watch(agent: Rainbow | Simple, env_name: str, seed: int, viewing: Viewing) -> Iterator[Moment]:
-    """The moments of all episodes in their order; `seed` is the one of the run."""
+def watch(
+    agent: Rainbow | Simple, env_name: str, seed: int, viewing: Viewing, rules: str = "standard"
+) -> Iterator[Moment]:
+    """The moments of all episodes in order; `seed` is that of the run, `rules` those of Atari."""
     numbers = range(viewing.first, viewing.first + viewing.episodes)
-    envs = make_eval_envs(env_name, seed=seed, count=min(numbers.stop, AT_ONCE))
+    count = min(numbers.stop, AT_ONCE)
+    envs = make_eval_envs(env_name, seed=seed, count=count, rules=rules)
     for number in numbers:
         turn, at = divmod(number, AT_ONCE)
         while envs[at].episode < turn:

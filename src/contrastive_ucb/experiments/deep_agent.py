@@ -248,8 +248,10 @@ class SPRUCB(DeepAgent):
 
 def evaluate(agent: DeepAgent, episodes: int = 100) -> dict[str, Any]:
     """Raw scores of whole episodes without noise, bonus and augmentation: mean, median, scores."""
-    epsilon = agent.trainer.config.eval_epsilon
+    config = agent.trainer.config
     player, seed = agent.trainer.agent, agent.training.seed
     with use_threads(agent.threads):
-        scores = play_episodes(player, agent.env, seed, episodes, epsilon)
+        scores = play_episodes(
+            player, agent.env, seed, episodes, config.eval_epsilon, rules=config.atari
+        )
     return {**digest(scores), "scores": scores.tolist()}

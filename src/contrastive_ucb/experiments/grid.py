@@ -27,12 +27,12 @@ from typing import Any
 
 from contrastive_ucb.checks import check_size
 from contrastive_ucb.errors import UserError
+from contrastive_ucb.evaluation.protocol import default_episodes
 from contrastive_ucb.experiments.job import Job
 from contrastive_ucb.experiments.plan import remember
 from contrastive_ucb.experiments.resources import resources_of
 from contrastive_ucb.experiments.settings import hint, problem_of, training_of
 from contrastive_ucb.experiments.spec import NAME
-from contrastive_ucb.experiments.words import EVAL_EPISODES
 
 Table = Mapping[str, Any]
 SHARED = ("kind", "env", "algo", "seeds", "settings", "variants", "resources")
@@ -128,8 +128,9 @@ def _jobs(part: Table) -> Iterator[Job]:
                 problem = problem_of(env, algo, settings, length, part.get("env_seed"))
                 yield from (Job(problem, seed, label, resources=room) for seed in seeds)
             else:
-                episodes = _whole("eval_episodes", {"eval_episodes": EVAL_EPISODES, **part})
                 training = training_of(env, algo, settings, length)
+                usual = {"eval_episodes": default_episodes(training.env)}
+                episodes = _whole("eval_episodes", {**usual, **part})
                 for seed in seeds:
                     yield Job(training.with_seed(seed), seed, label, episodes, room)
 

@@ -1,7 +1,7 @@
-"""Job: one run of one seed as data, and the one function that does it.
+"""Job: one run with one seed as data, and the function that runs it.
 
-Whoever runs jobs (processes on this machine, or a cluster) does so through `run_job`, which calls
-what `cucb solve` and `cucb train` call. A job and its command leave one folder with the same bytes.
+All backends (processes on this machine, or a cluster) call `run_job`, which calls the same
+functions as `cucb solve` and `cucb train`. A job and its command write the same run folder.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from contrastive_ucb.experiments.problem import Problem
 from contrastive_ucb.experiments.resources import ONE_CORE, Resources, resources_of
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.training import Training
-from contrastive_ucb.experiments.words import EVAL_EPISODES, commands, words_of_task
+from contrastive_ucb.experiments.words import commands, words_of_task
 
 
 @dataclass(frozen=True)
 class Job:
-    """A problem with one of its seeds, or a training, which has a seed of its own."""
+    """A problem and a seed, or a training, which has its own seed."""
 
     task: Problem | Training
     seed: int
-    label: str = ""  # what tables call the agent; no part of what the run is
-    eval_episodes: int = EVAL_EPISODES  # of a training, at its end
-    resources: Resources = ONE_CORE  # on a cluster; no part of what the run is either
+    label: str = ""  # name of the agent in tables; not part of the specification
+    eval_episodes: int | None = None  # per evaluation of a training; None: the default of its env
+    resources: Resources = ONE_CORE  # on a cluster; not part of the specification
 
     def __post_init__(self) -> None:
         check_size("seed", self.seed, least=0)
-        check_size("eval_episodes", self.eval_episodes)
+        if self.eval_episodes is not None:
+            check_size("eval_episodes", self.eval_episodes)
         if isinstance(self.task, Training) and self.task.seed != self.seed:
             raise ValueError(f"seed is {self.seed}, but that of the training is {self.task.seed}")
 
@@ -56,7 +57,7 @@ class Job:
         return commands(self.words(), [self.seed], out)[0]
 
     def words(self) -> list[str]:
-        """The words of the command, without those for the seed and the folder."""
+        """The words of the command, without seed and folder."""
         return words_of_task(self.task, self.eval_episodes)
 
     def to_json(self) -> dict[str, Any]:
@@ -88,7 +89,7 @@ def run_job(
     checkpoint_seconds: float | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Do the job, or go on with it, with one thread, unless it is finished; its summary."""
+    """Run or resume the job with one thread, unless it is finished; return its summary."""
     from contrastive_ucb.experiments.solve import solve  # imports torch
     from contrastive_ucb.experiments.train import train
     from contrastive_ucb.training.allocator import keep_freed_memory

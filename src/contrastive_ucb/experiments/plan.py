@@ -33,7 +33,7 @@ class PlannedGroup:
     label: str
     spec: RunSpec  # with the first of the seeds
     seeds: tuple[int, ...]
-    eval_episodes: int
+    eval_episodes: int | None  # per evaluation of a training; None: the default of its env
     words: tuple[str, ...]  # of the command, without seeds and folder
 
     def specs(self) -> Iterator[RunSpec]:
@@ -82,8 +82,8 @@ def remembered(root: Path) -> Iterator[PlannedGroup]:
 
 
 def _grouped(jobs: Iterable[Job]) -> Iterator[PlannedGroup]:
-    """The jobs by what they are apart from the seed, in the order of the first of each."""
-    alike: dict[tuple[Path, str, int], list[Job]] = {}
+    """The jobs grouped by everything but the seed, in the order of their first job."""
+    alike: dict[tuple[Path, str, int | None], list[Job]] = {}
     for job in jobs:
         key = (job.folder(Path()).parent, job.label, job.eval_episodes)
         alike.setdefault(key, []).append(job)

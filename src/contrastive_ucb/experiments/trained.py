@@ -41,7 +41,7 @@ def load_trained(path: Path, device: str = "cpu") -> Trained:
         raise UserError(f"{run_dir} has no checkpoint yet; repeat its command to train it")
     with explained(newest):
         name, seed, config = spec["config"]["env"], spec["seed"], _config_of(spec)
-        env = make_deep_env(name, seed=seed, training=True)
+        env = make_deep_env(name, seed=seed, training=True, rules=config.atari)
         state = load_checkpoint(newest)["trainer"]
         agent = _agent_of(config, env, seed, device, state["agent"])
         step, shape = state["n_steps"], env.frame_shape

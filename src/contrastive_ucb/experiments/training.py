@@ -79,7 +79,8 @@ class Training:
         return other
 
     def environment(self) -> FrameEnv:
-        return make_deep_env(self.env, seed=self.seed, training=True)
+        rules = self.config.atari
+        return make_deep_env(self.env, seed=self.seed, training=True, rules=rules)
 
     def trainer(self, device: str = "cpu") -> DeepTrainer:
         if not isinstance(self.config, SimpleConfig):

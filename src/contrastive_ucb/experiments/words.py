@@ -1,8 +1,7 @@
-"""What one types to have a run: the words of `cucb solve` and `cucb train`.
+"""Build the command line of a run: the words of `cucb solve` and `cucb train`.
 
-A task has the settings that it was given. A specification has every setting with its value, and
-only those are said that differ from what the command would take anyway. Both have one way to say
-them.
+A task has the settings that the user gave. A specification has the value of every setting, and the
+command mentions only those that differ from its defaults.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
 from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS, configure
 from contrastive_ucb.agents.simple_config import SIZES, configure_simple
 from contrastive_ucb.envs.registry import frame_shape_of
+from contrastive_ucb.evaluation.protocol import default_episodes
 from contrastive_ucb.experiments.problem import Problem
 from contrastive_ucb.experiments.settings import WORDS
 from contrastive_ucb.experiments.spec import RunSpec, plain_json
 from contrastive_ucb.experiments.training import Training
 
-EVAL_EPISODES = 20  # of `cucb train`
 UNKNOWN_FILE = "FILE.npz"  # a specification knows the content of a file, not its place
 
 
-def words_of_task(task: Problem | Training, eval_episodes: int) -> list[str]:
-    """The words for a task, without those for seeds and folder."""
+def words_of_task(task: Problem | Training, eval_episodes: int | None = None) -> list[str]:
+    """The words for a task, without seeds and folder."""
     if isinstance(task, Training):
         return _train(task.env, task.algo, task.settings, task.steps, eval_episodes)
     env = dict(task.env_settings)
@@ -44,8 +43,7 @@ def words_of_spec(spec: RunSpec, eval_episodes: int | None = None) -> list[str]:
     if spec.suite == "train":
         env = str(config.get("env", spec.task))
         steps = config.get("steps", 100_000)
-        episodes = eval_episodes or EVAL_EPISODES
-        return _train(env, spec.agent, _deep_changes(spec, env), steps, episodes)
+        return _train(env, spec.agent, deep_changes(spec), steps, eval_episodes)
     own = dict(config["env"]) if isinstance(config.get("env"), Mapping) else {}
     own.pop("name", None)
     if "sha256" in own:
@@ -58,7 +56,7 @@ def spec_elsewhere(spec: RunSpec, env: str) -> RunSpec:
     """The same training in another environment, which may have settings of its own."""
     config = spec.config
     if "agent" in config:
-        changes = _deep_changes(spec, str(config.get("env", spec.task)))
+        changes = deep_changes(spec)
         settings = {k: tuple(v) if isinstance(v, list) else v for k, v in changes.items()}
         steps = config.get("steps", 100_000)
         with suppress(ValueError):  # an agent of another version
@@ -104,15 +102,15 @@ def text_of(value: Any) -> str:
 
 
 def _train(
-    env: str, algo: str, settings: Mapping[str, Any], steps: int, eval_episodes: int
+    env: str, algo: str, settings: Mapping[str, Any], steps: int, eval_episodes: int | None
 ) -> list[str]:
     words = ["cucb", "train", env, "--algo", algo]
     if settings:
         words += ["--set", *(f"{key}={text_of(value)}" for key, value in settings.items())]
     words += ["--steps", str(steps), "--threads", "1"]  # as in a sweep, for the same bits
-    return words + (
-        [] if eval_episodes == EVAL_EPISODES else ["--eval-episodes", str(eval_episodes)]
-    )
+    if eval_episodes not in (None, default_episodes(env)):
+        words += ["--eval-episodes", str(eval_episodes)]
+    return words
 
 
 def _solve(
@@ -133,8 +131,12 @@ def _solve(
     return [*words, "--rounds", str(rounds)]
 
 
-def _deep_changes(spec: RunSpec, env: str) -> dict[str, Any]:
-    """What differs from the algorithm's own settings, with the nearest bonus, or size of SimPLe."""
+def deep_changes(spec: RunSpec) -> dict[str, Any]:
+    """The settings of a training that differ from the defaults of its algorithm.
+
+    They start from the bonus preset, or the size of SimPLe, that leaves the fewest differences.
+    """
+    env = str(spec.config.get("env", spec.task))
     own = spec.config.get("agent")
     if not isinstance(own, Mapping) or spec.agent not in (*DEEP_PRESETS, "simple"):
         return {}

@@ -88,12 +88,15 @@ def cross_entropy(target: Tensor, log_probs: Tensor) -> Tensor:
     return -(target * log_probs).sum(-1)
 
 
-def kl_priority(target: Tensor, log_probs: Tensor) -> Tensor:
-    """KL(m || p), what is left of the cross entropy when the target's own entropy is gone.
+def kl_priority(target: Tensor, log_probs: Tensor, floor: float = 0.0) -> Tensor:
+    """KL(m || p), the cross entropy minus the entropy of the target.
 
     target m, log_probs log p  (..., N); returns (...) at least 0
+    floor  lower limit of m before the divergence is computed; SPR's code has 1e-6, which adds up to
+           N * 1e-6 * log(1e-6 / p) where p is tiny
     """
-    return (torch.xlogy(target, target) - target * log_probs).sum(-1).clamp(min=0)
+    mass = target.clamp(min=floor)
+    return (torch.xlogy(mass, mass) - mass * log_probs).sum(-1).clamp(min=0)
 
 
 def huber(target: Tensor, value: Tensor, delta: float = 1.0) -> Tensor:

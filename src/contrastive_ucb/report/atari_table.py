@@ -1,7 +1,7 @@
-"""The paper's table: games x methods, what was published and, clearly apart, what was run here.
+"""The paper's table, games x methods: published numbers and, set apart, those of runs made here.
 
-The best two of the published methods are bold in each row, as in the paper. A number that was run
-here is bold if it would be one of the best two among them.
+The best two of the published methods are bold in each row, as in the paper. A number from runs made
+here is bold if it would be one of the best two among the published ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from contrastive_ucb.arrays import Array
 from contrastive_ucb.report.aggregates import count_text, runs_text
-from contrastive_ucb.report.fair import PAPER
+from contrastive_ucb.report.fair import OURS, PAPER
 from contrastive_ucb.report.tables import NOTHING, tex
 from contrastive_ucb.stats.aggregate import Scores
 from contrastive_ucb.stats.published import atari100k
@@ -82,7 +82,9 @@ def published_columns() -> list[Column]:
     for name in PAPER:
         method = table.methods[name]
         spread = unknown if method.deviations is None else method.deviations
-        columns.append(Column(name, False, str(method.n_runs), method.scores, spread))
+        # The published SPR-UCB used the released code, whose bonus is the preset `reference`.
+        shown = f"{name} (released code)" if name == OURS else name
+        columns.append(Column(shown, False, str(method.n_runs), method.scores, spread))
     return columns
 
 

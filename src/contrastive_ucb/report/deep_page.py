@@ -1,4 +1,4 @@
-"""The figures of docs/deep.md, and what its bonuses know, from results/deep/ and results/minatar/.
+"""The figures of docs/deep.md and its table of bonuses, from results/deep/ and results/minatar/.
 
 python -m contrastive_ucb.report.deep_page
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from contrastive_ucb.report.deep_figure import curves_figure, kept_curves
+from contrastive_ucb.report.deep_figure import curves_figure, kept_curves, kept_levels
 from contrastive_ucb.report.markers import between
 from contrastive_ucb.report.records import records_of
 from contrastive_ucb.report.style import to_svg
@@ -24,15 +24,17 @@ FEATURES = "deepsea-features"
 def main(root: Path = Path()) -> None:
     folder, page = root / "results", root / "docs" / "deep.md"
     deep, minatar = records_of(folder / "deep"), records_of(folder / "minatar")
-    for path, curves in kept_curves([*deep.values(), *minatar.values()]).items():
-        write_atomically(folder / path, to_svg(curves_figure(curves)))
+    records = [*deep.values(), *minatar.values()]
+    levels = kept_levels(records)
+    for path, curves in kept_curves(records).items():
+        write_atomically(folder / path, to_svg(curves_figure(curves, levels)))
     if FEATURES in deep:
         text = features_table(deep[FEATURES]["features"])
         write_atomically(page, between(page.read_text(), "features", text))
 
 
 def features_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """What the bonus of each agent knows of its visits: means over seeds, with their range."""
+    """How the bonus of each agent depends on its visits: means over seeds, with their range."""
     names = ("first_direction", "rank_correlation", "never_over_often")
     rows = [(agent, *(_spread([run[name] for run in runs]) for name in names))
             for agent, runs in found.items()]  # fmt: skip

@@ -1,7 +1,6 @@
-"""Curves of many tasks in one figure: a small panel a task, one legend for all of them.
+"""Curves of many tasks in one figure: one small panel per task, one legend for all of them.
 
-One figure with many panels is drawn several times faster than a figure a task, and a page with it
-can be read from top to bottom.
+One figure with many panels is drawn several times faster than one figure per task.
 """
 
 from __future__ import annotations
@@ -31,6 +30,11 @@ TITLE_LINE = 0.14  # inches
 ROUNDING = 1e-9
 
 Curves = Mapping[str, Mapping[str, tuple[IntArray, Array]]]  # task -> agent -> steps, values
+Levels = Mapping[str, Mapping[str, float]]  # task -> control -> score
+CONTROL_STYLES: dict[str, dict[str, Any]] = {
+    "random policy": {"color": "#999999", "linewidth": 0.9},
+    "best constant action": {"color": "#C49102", "linewidth": 0.9},
+}
 
 
 def curves_of(entries: Sequence[Entry], name: str) -> Curves:
@@ -70,16 +74,27 @@ def binned_series(group: Group, name: str) -> tuple[IntArray, Array]:
 
 
 def panels(
-    curves: Curves, styles: Mapping[str, Any], *, xlabel: str, ylabel: str, log: bool = False
+    curves: Curves,
+    styles: Mapping[str, Any],
+    *,
+    xlabel: str,
+    ylabel: str,
+    log: bool = False,
+    levels: Levels | None = None,
 ) -> Figure:
-    """A panel a task with the mean of each agent over its seeds and a 95 % band.
+    """One panel per task with the mean of each agent over its seeds and a 95% band.
 
     styles  of the agents, by name, as `palette` gives them
+    levels  scores of controls, drawn as horizontal lines (see `CONTROL_STYLES`)
     """
+    levels = {task: (levels or {}).get(task, {}) for task in curves}
     agents = list(dict.fromkeys(agent for one in curves.values() for agent in one))
+    shown = {agent: styles[agent] for agent in agents}
+    controls = {control for one in levels.values() for control in one}
+    shown |= {name: style for name, style in CONTROL_STYLES.items() if name in controls}
     n_columns = 1 if len(curves) == 1 else 2
     n_rows = math.ceil(len(curves) / n_columns)
-    legend = 0.18 * math.ceil(len(agents) / legend_columns(agents)) + 0.15
+    legend = 0.18 * math.ceil(len(shown) / legend_columns(list(shown))) + 0.15
     titles = {task: _title(task, LETTERS[n_columns - 1]) for task in curves}
     more = TITLE_LINE * max(title.count("\n") for title in titles.values())
     above, below = legend + 0.25 + more, 0.45  # inches
@@ -93,6 +108,8 @@ def panels(
         for axes, (task, lines) in zip(grid.flat, curves.items(), strict=False):
             axes.set_title(titles[task], fontsize=9, pad=3, y=1)  # found by itself, y costs seconds
             _draw(axes, lines, styles, log)
+            for control, score in levels[task].items():
+                axes.axhline(score, label=control, **CONTROL_STYLES[control])
         _trim(grid, len(curves))
         # Fixed distances: a layout that measures all texts takes seconds with so many panels.
         figure.subplots_adjust(
@@ -106,7 +123,7 @@ def panels(
         figure.supxlabel(xlabel, fontsize=9, y=0.06 / height, verticalalignment="bottom")
         middle = (below + height - above) / 2  # of the panels, so that it keeps off the legend
         figure.supylabel(ylabel, fontsize=9, x=0.005, y=middle / height)
-        _legend(figure, {agent: styles[agent] for agent in agents})
+        _legend(figure, shown)
     return figure
 
 

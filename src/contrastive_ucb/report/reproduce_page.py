@@ -1,4 +1,4 @@
-"""The paper's table and figures as pages and files: published numbers beside what was run here."""
+"""The paper's table and figures as pages and files: published numbers beside runs made here."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from contrastive_ucb.errors import UserError
 from contrastive_ucb.evaluation.normalise import game_of
+from contrastive_ucb.experiments.words import deep_changes
 from contrastive_ucb.report import aggregates as agg
 from contrastive_ucb.report.aggregate_figures import aggregates_figure, mean_figure
 from contrastive_ucb.report.atari_table import Column, published_columns, run_columns, to_html
@@ -20,7 +21,13 @@ from contrastive_ucb.report.interval import FEWEST
 from contrastive_ucb.report.markup import SORT, with_markup
 from contrastive_ucb.report.missing import Missing, missing_games, read_folder
 from contrastive_ucb.report.read import Damage
-from contrastive_ucb.report.scores import KINDS, Entry, on_shared_tasks, scores_by_agent
+from contrastive_ucb.report.scores import (
+    KINDS,
+    Entry,
+    named_with_settings,
+    on_shared_tasks,
+    scores_by_agent,
+)
 from contrastive_ucb.report.sections import (
     improvement_section,
     missing_section,
@@ -101,13 +108,15 @@ def _named(gap: Missing, games: Mapping[Path, Entry], root: Path) -> Missing | N
 def as_games(entries: Sequence[Entry]) -> list[Entry]:
     """The entries of the 26 games, each under the game's own name.
 
-    Those with another number of steps than Atari 100K say so in the name of the agent.
+    SPR-UCB is named with its bonus, and runs of another length than Atari 100K with their number of
+    steps.
     """
     found: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         if game := game_of(entry.group.task):
             steps = entry.group.runs[0].spec.config.get("steps", STEPS)
-            agent = entry.agent if steps == STEPS else f"{entry.agent} ({steps:,} steps)"
+            agent = agent_name(entry)
+            agent += "" if steps == STEPS else f" ({steps:,} steps)"
             if other := found.get((agent, game)):
                 raise UserError(
                     f"{agent} has several settings of {game} ({other.group.folder},"
@@ -115,6 +124,20 @@ def as_games(entries: Sequence[Entry]) -> list[Entry]:
                 )
             found[agent, game] = replace(entry, task=game, agent=agent)
     return list(found.values())
+
+
+def agent_name(entry: Entry) -> str:
+    """The name of the agent of an entry; that of SPR-UCB says which bonus it has.
+
+    A name that a sweep gave to its variant is kept.
+    """
+    spec = entry.group.runs[0].spec
+    planned = entry.plan.label if entry.plan else spec.agent
+    if spec.agent != "spr-ucb" or planned != spec.agent or "agent" not in spec.config:
+        return entry.agent
+    changes = deep_changes(spec)
+    preset = changes.pop("bonus.preset", "paper")
+    return named_with_settings(f"SPR-UCB ({preset})", changes)
 
 
 def mean_rows(here: RunHere) -> list[agg.Row]:
@@ -160,7 +183,7 @@ def own_notes(here: RunHere, complete: bool = False) -> list[str]:
     shown = here.complete if complete else here.scores
     notes = [
         f"{one.name}, run here: {agg.runs_text(agg.count_text(one))} a game on {len(one.tasks)} of"
-        f" 26 games, {int(one.n_runs.sum())} runs in all, each scored by its last evaluation"
+        f" 26 games, {int(one.n_runs.sum())} runs in all, each scored by its evaluation"
         f" ({_episodes(here, one.name)})."
         for one in shown
     ]

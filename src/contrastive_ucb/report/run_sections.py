@@ -20,7 +20,7 @@ from contrastive_ucb.report.sections import improvement_section, profile_section
 from contrastive_ucb.report.solved_section import solved_section
 from contrastive_ucb.report.style import to_svg
 from contrastive_ucb.report.tables import NOTHING, Table, number_text
-from contrastive_ucb.report.task_table import shown_of, task_section
+from contrastive_ucb.report.task_table import controls_of, shown_of, task_section
 from contrastive_ucb.stats.aggregate import Scores
 
 BAND = (
@@ -62,7 +62,7 @@ def kind_sections(
 
 
 def curve_sections(entries: Sequence[Entry], kind: Kind) -> list[Section]:
-    """What was measured while the runs went on."""
+    """The metrics of the runs over time."""
     finite = kind.curve != "charts/episodic_return"
     xlabel = "rounds" if finite else "steps"
     names = {kind.curve: kind.raw if finite else "training return"}
@@ -71,11 +71,16 @@ def curve_sections(entries: Sequence[Entry], kind: Kind) -> list[Section]:
         names["losses/contrastive"] = "contrastive loss"  # of networks
     names["bonus/mean"] = "mean bonus"
     styles = palette(list(dict.fromkeys(one.name for one in scores_by_agent(entries, kind))))
+    controls = {
+        task: {name: float(scores.mean()) for name, scores in played.items()}
+        for task, played in controls_of(entries, kind).items()
+    }
     drawings = []
     for name, words in names.items():
         curves = curves_of(entries, name)
         if curves:
-            figure = panels(curves, styles, xlabel=xlabel, ylabel=words, log=finite)
+            levels = controls if name == "charts/episodic_return" else None
+            figure = panels(curves, styles, xlabel=xlabel, ylabel=words, log=finite, levels=levels)
             tasks, agents = ", ".join(curves), {agent for one in curves.values() for agent in one}
             how = f" Episodes are averaged in {BINS} stretches of equal length." * (
                 name == "charts/episodic_return"

@@ -1,12 +1,14 @@
-"""From run folders to scores: one number a run, and the runs of an agent on its tasks.
+"""From run folders to scores: one number per run, and the runs of an agent on its tasks.
 
-| runs of          | one number a run                  | what it is compared by |
-|------------------|-----------------------------------|------------------------|
-| Atari 100K       | mean score of the last evaluation | human-normalised       |
-| other deep tasks | mean score of the last evaluation | the same               |
-| finite MDPs      | average regret                    | the part of V* earned  |
-| ... with no V*   | average regret (less is better)   | the same               |
-| finite games     | average gap (less is better)      | the same               |
+| runs of          | one number per run                 | compared by              |
+|------------------|------------------------------------|--------------------------|
+| Atari 100K       | mean score of the final weights    | human-normalized score   |
+| other deep tasks | mean score of the last evaluations | the same                 |
+| finite MDPs      | average regret                     | fraction of V* earned    |
+| ... with no V*   | average regret (less is better)    | the same                 |
+| finite games     | average gap (less is better)       | the same                 |
+
+The last evaluations of a deep run are those of `evaluation/protocol.py`.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ KINDS = {
             "atari",
             "Atari 100K",
             "evaluation.mean",
-            "mean score of the last evaluation",
+            "mean score of the final weights",
             "human-normalised score",
             "charts/episodic_return",
             goal=1.0,
@@ -64,8 +66,8 @@ KINDS = {
             "deep",
             "Deep agents",
             "evaluation.mean",
-            "mean score of the last evaluation",
-            "mean score of the last evaluation",
+            "mean score of the last evaluations",
+            "mean score of the last evaluations",
             "charts/episodic_return",
         ),
         Kind(
@@ -229,7 +231,7 @@ def _settings(group: Group, of_task: bool) -> dict[str, Any]:
 
 
 def _told_apart(named: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
-    """Names with the settings added that differ between two of one name in one place.
+    """Names, with the settings in which two of the same name in the same place differ.
 
     named  (name, place, settings) of each
     """
@@ -240,14 +242,17 @@ def _told_apart(named: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[str
                 keys = settings.keys() | others.keys()
                 changed = {key for key in keys if settings.get(key) != others.get(key)}
                 differing.setdefault(name, set()).update(changed)
-    return [_named(name, differing[name], settings) for name, _, settings in named]
+    return [
+        named_with_settings(name, {key: settings.get(key) for key in sorted(differing[name])})
+        for name, _, settings in named
+    ]
 
 
-def _named(name: str, keys: set[str], settings: Mapping[str, Any]) -> str:
-    if not keys:
+def named_with_settings(name: str, settings: Mapping[str, Any]) -> str:
+    """The name followed by the settings, or by a hash of them if there are many."""
+    if not settings:
         return name
-    chosen = {key: settings.get(key) for key in sorted(keys)}
-    if len(chosen) > FEW:  # too many to spell out: a mark that stands for them
-        mark = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:6]
+    if len(settings) > FEW:
+        mark = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:6]
         return f"{name} #{mark}"
-    return f"{name} ({', '.join(f'{key}={text_of(value)}' for key, value in chosen.items())})"
+    return f"{name} ({', '.join(f'{key}={text_of(value)}' for key, value in settings.items())})"

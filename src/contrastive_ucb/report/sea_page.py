@@ -1,4 +1,4 @@
-"""The section of the demo's page about the deep sea: the same bonus in a deep agent."""
+"""The section of the demo's page about DeepSea: the same bonus in a deep agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from matplotlib.ticker import MaxNLocator
 
 from contrastive_ucb.arrays import Array, IntArray
 from contrastive_ucb.errors import UserError
+from contrastive_ucb.evaluation.controls import constant_control, random_control
 from contrastive_ucb.report.html import Illustration, Section
+from contrastive_ucb.report.panels import CONTROL_STYLES
 from contrastive_ucb.report.read import Group, missing_seeds
 from contrastive_ucb.report.style import (
     FIRST_AGENTS,
@@ -25,6 +27,7 @@ from contrastive_ucb.report.style import (
     new_figure,
 )
 from contrastive_ucb.report.tables import NOTHING, Table, left_out, solved_text
+from contrastive_ucb.stats.control_scores import NAMES
 
 SIZE = 8
 SEA = f"DeepSea-{SIZE}"
@@ -59,11 +62,12 @@ def sea_page(groups: list[Group]) -> SeaPage:
 
 
 def sea_figure(groups: list[Group], shown: Group) -> Figure:
-    """On the left the treasures that each agent has found, on the right the bonus of `shown`."""
+    """Left: the treasures that each agent and the random policy find; right: the mean bonus."""
     with house_style():
         figure = new_figure(HEIGHT)
         left, right = figure.subplots(1, 2)
         ends = [_draw(left, group, *treasures(group)) for group in groups if group.finished]
+        ends.append(_draw_random(left, max(end.x for end in ends)))
         _draw(right, shown, *_measured(shown, "bonus/mean"))
         left.set(title="Treasures so far", xlabel="dives")
         right.set(title="Mean bonus", xlabel="steps")
@@ -80,7 +84,7 @@ def sea_figure(groups: list[Group], shown: Group) -> Figure:
 
 
 def treasures(group: Group) -> tuple[IntArray, Array]:
-    """How many dives have found the treasure: dives (n,), treasures so far (n_seeds, n)."""
+    """Number of dives (n,) and of treasures found so far (n_seeds, n)."""
     _, returns = _measured(group, "charts/episodic_return")
     return np.arange(1, returns.shape[1] + 1), np.cumsum(returns > FOUND, axis=1).astype(np.float64)
 
@@ -96,20 +100,30 @@ def _measured(group: Group, name: str) -> tuple[IntArray, Array]:
 
 
 def _draw(axes: Axes, group: Group, at: IntArray, values: Array) -> EndLabel:
-    """A thin line a seed and a thick mean of the values (n_seeds, n); the label of its end."""
+    """A thin line per seed and a thick line for the mean of the values (n_seeds, n).
+
+    Returns the label of its end.
+    """
     style, mean = line_style(group.agent), values.mean(0)
     axes.plot(at, values.T, label="_", color=style["color"], linewidth=0.7, alpha=0.5)
     axes.plot(at, mean, label=group.agent, **style)
     return EndLabel(group.agent, at[-1], mean[-1], style["color"], group.agent in FIRST_AGENTS)
 
 
+def _draw_random(axes: Axes, dives: float) -> EndLabel:
+    """The expected treasures of the random policy: one in 2^N dives finds it."""
+    name, found = NAMES["random"], dives / 2**SIZE
+    axes.plot([0, dives], [0, found], label=name, **CONTROL_STYLES[name])
+    return EndLabel(name, dives, found, CONTROL_STYLES[name]["color"])
+
+
 def _section(groups: list[Group], shown: Group, svgs: Mapping[str, str]) -> Section:
     told = solved_text(groups)
     figure = Illustration(
         svgs["deep_sea"],
-        "Figure 8. Left: how many dives have found the treasure; a thin line is a seed, a thick one"
-        " the mean. The line of a seed goes up by one with every dive that finds it and is flat"
-        f" otherwise. Right: the mean bonus of the steps that {AGENT} learns from, every 100 steps."
+        "Figure 8. Left: number of dives that have found the treasure so far; thin lines are seeds,"
+        " thick ones their mean. The line of the random policy is its expected number. Right: the"
+        f" mean bonus of the steps that {AGENT} learns from, every 100 steps."
         " The bonus of a cell sinks with each visit, but it may rise for a while when the agent"
         f" comes to new cells or its features change. {_bonus_text(shown)}",
         f"Treasures over dives of {_found_text(groups)}, beside the mean bonus of {AGENT}."
@@ -134,17 +148,31 @@ def _section(groups: list[Group], shown: Group, svgs: Mapping[str, str]) -> Sect
         ),
         (figure,),
         sea_table(groups),
-        "Table 5. The deep sea: means over seeds; the dives at which it was solved are those of the"
-        " seeds that did. The evaluation comes after training and goes without the bonus and the"
-        " noise, with one action in a thousand at random; a dive with the treasure earns 1, one"
-        f" without at most 0.01.{left_out(groups)}",
+        "Table 5. DeepSea: means over seeds; the dives at which it was solved are those of the"
+        " seeds that solved it. The evaluations are 5 times 20 dives over the last 10% of training,"
+        " without the bonus and the noise, with one action in a thousand at random; a dive with the"
+        " treasure earns 1, one without at most 0.01. The random policy and the best constant"
+        f" action are controls, evaluated on the same seeds.{left_out(groups)}",
     )
 
 
 def sea_table(groups: list[Group]) -> Table:
-    """What each agent's dives came to."""
-    header = ("agent", "seeds", "dives", "treasures", "solved", "at dive", "last evaluation")
-    return Table((*header, "seconds"), tuple(_row(group, groups) for group in groups))
+    """One row per agent and control: dives, treasures, and the mean of the evaluations."""
+    header = ("agent", "seeds", "dives", "treasures", "solved", "at dive", "evaluations", "seconds")
+    rows = [_row(group, groups) for group in groups]
+    return Table(header, (*rows, *_control_rows(groups)))
+
+
+def _control_rows(groups: list[Group]) -> list[tuple[str, ...]]:
+    """The controls on the seeds of the finished runs."""
+    seeds = sorted({run.seed for group in groups for run in group.finished})
+    rows: list[tuple[str, ...]] = []
+    for control in (random_control, constant_control) if seeds else ():
+        records = control(SEA, seeds)
+        mean = fmean(record["evaluation"]["mean"] for record in records)
+        own = (NAMES[records[0]["algo"]], str(len(seeds)))
+        rows.append((*own, *(NOTHING,) * 4, f"{mean:.2f}", NOTHING))
+    return rows
 
 
 def _row(group: Group, groups: list[Group]) -> tuple[str, ...]:

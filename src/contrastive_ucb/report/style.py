@@ -25,7 +25,7 @@ WIDTH = 4.3  # inches, so that a label of 9 points keeps 10 pixels on a phone of
 LINE_HEIGHT = 0.155  # inches between two labels
 MANY_DECADES = 100  # a log axis up to this ratio also has ticks at 2 and 5
 # What the package is about stands out.
-FIRST_AGENTS = ("contrastive-ucb", "contrastive-ulcb", "spr-ucb")
+FIRST_AGENTS = ("contrastive-ucb", "contrastive-ulcb", "spr-ucb", "SPR-UCB (paper)")
 GREY = "#666666"
 INK = "#222222"
 
@@ -48,6 +48,7 @@ SAME_IDEA = {
     "rep-ulcb": "rep-ucb",
     "omni-vi": "lsvi-ucb",
     "spr-ucb": "contrastive-ucb",
+    "SPR-UCB (paper)": "contrastive-ucb",
     "spr": "no-bonus",
 }
 SPARE = ("#332288", "#117733", "#882255", "#88562B", "#4477AA", "#AA3377")

@@ -1,8 +1,9 @@
-"""Which encoder suits which frames, and what becomes of their shape; without torch.
+"""The encoders, the one that fits given frames, and the shapes of their latents; without torch.
 
-| name             | layers                                        | 84x84 or 10x10 frames become |
+| name             | layers                                        | latent of 84x84 or 10x10     |
 |------------------|-----------------------------------------------|------------------------------|
 | `atari`          | conv 32@8x8/4, 64@4x4/2, 64@3x3/1 (Nature DQN) | (64, 7, 7)                   |
+| `atari-same`     | the same with SAME padding (Dopamine)         | (64, 11, 11)                 |
 | `data-efficient` | conv 32@5x5/5, 64@5x5/5 (CURL)                | (64, 3, 3)                   |
 | `minatar`        | conv 16@3x3/1                                 | (16, 8, 8)                   |
 | `mlp`            | linear layers, any shape flattened            | (width of the last layer,)   |
@@ -12,11 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-CONVOLUTIONS = {  # (channels, kernel, stride) of each layer, no padding
-    "atari": ((32, 8, 4), (64, 4, 2), (64, 3, 1)),
+NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+CONVOLUTIONS = {  # (channels, kernel, stride) of each layer, no padding unless listed in SAME
+    "atari": NATURE,
+    "atari-same": NATURE,
     "data-efficient": ((32, 5, 5), (64, 5, 5)),
     "minatar": ((16, 3, 1),),
 }
+SAME = ("atari-same",)  # padded with zeros so that a stride of s divides a side by s, rounded up
 ENCODERS = (*CONVOLUTIONS, "mlp")
 SMALLEST_ATARI = 36  # frames below 36x36 do not survive the three convolutions
 
@@ -26,6 +30,12 @@ def choose_encoder(shape: Sequence[int]) -> str:
     if len(shape) != 3 or min(shape[1:]) < 3:
         return "mlp"
     return "atari" if min(shape[1:]) >= SMALLEST_ATARI else "minatar"
+
+
+def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    """Zeros before and after a side of `size` pixels, as TensorFlow and Flax pad for SAME."""
+    total = max(((size - 1) // stride) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
 
 
 def latent_shape(name: str, shape: Sequence[int], hidden: Sequence[int]) -> tuple[int, ...]:
@@ -41,6 +51,9 @@ def latent_shape(name: str, shape: Sequence[int], hidden: Sequence[int]) -> tupl
         raise ValueError(f"encoder {name!r} needs (C, H, W), got {tuple(shape)}; pass {better!r}")
     height, width = shape[1:]
     for _, kernel, stride in CONVOLUTIONS[name]:
+        if name in SAME:
+            height += sum(same_padding(height, kernel, stride))
+            width += sum(same_padding(width, kernel, stride))
         height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
         if min(height, width) < 1:
             raise ValueError(f"frames {tuple(shape)} are too small for {name!r}; pass {better!r}")

@@ -1,8 +1,7 @@
 """From observations to latents, and the two kinds of layers that every network is made of.
 
-`encoder_shapes.py` lists the encoders. Every layer ends in a ReLU. Weights and biases start uniform
-on +-1/sqrt(inputs), PyTorch's default, drawn from the caller's stream: nothing here touches torch's
-global generator.
+`encoder_shapes.py` lists the encoders. Every layer ends in a ReLU. Initial weights are drawn from
+the caller's stream: nothing here uses torch's global generator.
 """
 
 from __future__ import annotations
@@ -10,21 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from typing import TypeVar
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from contrastive_ucb.representation.encoder_shapes import (
     CONVOLUTIONS,
+    SAME,
     choose_encoder,
     latent_shape,
+    same_padding,
 )
 from contrastive_ucb.representation.precision import products_in
 from contrastive_ucb.representation.rescale import rescale
 
 Layer = TypeVar("Layer", bound=nn.Module)
+Initializer = Literal["torch", "xavier"]
 
 
 class Encoder(nn.Module):
@@ -32,9 +35,10 @@ class Encoder(nn.Module):
 
     shape     of one observation: (C, H, W) with the stack among the channels, or anything for `mlp`
     name      of an encoder, or "auto" to choose by the shape
-    rescaled  latents are min-max rescaled to [0, 1], which SPR needs and plain Rainbow does without
+    rescaled  latents are min-max rescaled to [0, 1], as SPR needs and plain Rainbow does not
     hidden    widths of the layers of `mlp`
-    rounded   what layers multiply in; None: as they are
+    rounded   data type of the products; None: that of the input
+    initializer  of the layers, see `fill`
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class Encoder(nn.Module):
         rescaled: bool = False,
         hidden: Sequence[int] = (64, 64),
         rounded: torch.dtype | None = None,
+        initializer: Initializer = "torch",
     ):
         super().__init__()
         self.rounded = rounded
@@ -56,12 +61,13 @@ class Encoder(nn.Module):
         if self.is_image:
             inputs = shape[0]
             for outputs, kernel, stride in CONVOLUTIONS[self.name]:
-                self.layers.append(conv(inputs, outputs, kernel, rng, stride))
+                layer = conv(inputs, outputs, kernel, rng, stride, initializer=initializer)
+                self.layers.append(layer)
                 inputs = outputs
         else:
             widths = (prod(shape), *hidden)
             for inputs, outputs in pairwise(widths):
-                self.layers.append(linear(inputs, outputs, rng))
+                self.layers.append(linear(inputs, outputs, rng, initializer=initializer))
 
     def forward(self, observations: Tensor) -> Tensor:
         """observations (B, *shape) as floats; returns (B, *latent_shape), images channels last."""
@@ -72,9 +78,17 @@ class Encoder(nn.Module):
             latent = observations.flatten(1)
         with products_in(self.rounded, observations.device):
             for layer in self.layers:
+                if self.name in SAME:
+                    latent = F.pad(latent, _same_pads(latent, cast(nn.Conv2d, layer)))
                 latent = layer(latent).relu_()
         latent = latent.to(observations.dtype)
         return rescale(latent) if self.rescaled else latent
+
+
+def _same_pads(images: Tensor, layer: nn.Conv2d) -> tuple[int, int, int, int]:
+    """Left, right, top and bottom padding of images (B, C, H, W) before the layer."""
+    (height, width), kernel, stride = images.shape[2:], layer.kernel_size[0], layer.stride[0]
+    return *same_padding(width, kernel, stride), *same_padding(height, kernel, stride)
 
 
 def conv(
@@ -84,23 +98,40 @@ def conv(
     rng: np.random.Generator,
     stride: int = 1,
     padding: int = 0,
+    initializer: Initializer = "torch",
 ) -> nn.Conv2d:
     """A convolution with weights from `rng`."""
     layer = nn.Conv2d(inputs, outputs, kernel, stride, padding, device="meta")
-    return fill(layer.to_empty(device="cpu"), inputs * kernel**2, rng)
+    return fill(layer.to_empty(device="cpu"), inputs * kernel**2, rng, initializer)
 
 
-def linear(inputs: int, outputs: int, rng: np.random.Generator, bias: bool = True) -> nn.Linear:
+def linear(
+    inputs: int,
+    outputs: int,
+    rng: np.random.Generator,
+    bias: bool = True,
+    initializer: Initializer = "torch",
+) -> nn.Linear:
     """A linear layer with weights from `rng`."""
     layer = nn.Linear(inputs, outputs, bias, device="meta")
-    return fill(layer.to_empty(device="cpu"), inputs, rng)
+    return fill(layer.to_empty(device="cpu"), inputs, rng, initializer)
 
 
-def fill(layer: Layer, inputs: int, rng: np.random.Generator) -> Layer:
-    """Every parameter uniform on +-1/sqrt(inputs)."""
-    bound = inputs**-0.5
+def fill(
+    layer: Layer, inputs: int, rng: np.random.Generator, initializer: Initializer = "torch"
+) -> Layer:
+    """Initialize every parameter of the layer.
+
+    inputs       fan-in of a unit
+    initializer  torch: uniform on +-1/sqrt(fan-in), PyTorch's default; xavier: weights uniform on
+                 +-sqrt(6 / (fan-in + fan-out)), biases 0 (Glorot and Bengio 2010)
+    """
     with torch.no_grad():
         for parameter in layer.parameters():
+            bound = inputs**-0.5
+            if initializer == "xavier":
+                fan_out = len(parameter) * parameter[0, 0].numel() if parameter.ndim > 1 else 0
+                bound = (6 / (inputs + fan_out)) ** 0.5 if fan_out else 0.0
             draw = rng.uniform(-bound, bound, tuple(parameter.shape))
             parameter.copy_(torch.from_numpy(draw))
     return layer

@@ -11,25 +11,29 @@ Noisy networks are Fortunato et al. 2018 (factorised noise), dueling Wang et al.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive_ucb.representation.encoders import fill
+from contrastive_ucb.representation.encoders import Initializer, fill
 from contrastive_ucb.representation.precision import products_in
 from contrastive_ucb.representation.rescale import flatten
+
+BiasSigma = Literal["inputs", "outputs"]
 
 
 class NoisyLinear(nn.Module):
     """y = (mu + sigma * f(eps_out) f(eps_in)') x + (mu_b + sigma_b * f(eps_out)).
 
-    sigma0  sigma starts at sigma0 / sqrt(inputs), mu uniform on +-1/sqrt(inputs); 0 makes it a
-            plain linear layer without sigma
-    groups  as many layers side by side in one matrix, each with input noise of its own
-    rounded what its product is computed in; None: as it is
+    sigma0      sigma starts at sigma0 / sqrt(inputs), mu uniform on +-1/sqrt(inputs); 0 makes it a
+                plain linear layer without sigma
+    groups      number of layers side by side in one matrix, each with its own input noise
+    rounded     data type of the product; None: that of the input
+    bias_sigma  sigma of the bias starts at sigma0 / sqrt(inputs), or / sqrt(outputs of a group)
+    initializer of a plain layer, see `encoders.fill`
 
     The noise is state: zero until `sample_noise`, then the same until the next call. On Atari the
     noisy matrix has more than a million entries, so it is made once for the two passes of an
@@ -47,17 +51,20 @@ class NoisyLinear(nn.Module):
         sigma0: float = 0.5,
         groups: int = 1,
         rounded: torch.dtype | None = None,
+        bias_sigma: BiasSigma = "inputs",
+        initializer: Initializer = "torch",
     ):
         super().__init__()
         if outputs % groups:
             raise ValueError(f"outputs must be a multiple of groups, got {outputs} and {groups}")
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
         self.bias = nn.Parameter(torch.empty(outputs))
-        fill(self, inputs, rng)
         self.is_noisy, self.rounded = sigma0 > 0, rounded
+        fill(self, inputs, rng, "torch" if self.is_noisy else initializer)
         if self.is_noisy:
+            size = inputs if bias_sigma == "inputs" else outputs // groups
             self.weight_sigma = nn.Parameter(torch.full((outputs, inputs), sigma0 / inputs**0.5))
-            self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma0 / inputs**0.5))
+            self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma0 / size**0.5))
             self.register_buffer("noise_in", torch.zeros(groups, inputs))
             self.register_buffer("noise_out", torch.zeros(outputs))
         self._made: tuple[tuple[int, ...], list[Tensor]] | None = None  # for which state, and what
@@ -100,6 +107,11 @@ class NoisyLinear(nn.Module):
             self.noise_out = noise[inputs:]
             self._made = None
 
+    def take_noise(self, other: NoisyLinear) -> None:
+        """The noise of another layer of the same size."""
+        if self.is_noisy:
+            self.noise_in, self.noise_out, self._made = other.noise_in, other.noise_out, None
+
 
 class DuelingHead(nn.Module):
     """Latents to logits (B, A, N): hidden layers, ReLU, value + advantage - mean advantage.
@@ -112,7 +124,8 @@ class DuelingHead(nn.Module):
     dueling         False: the advantages alone, on one stream
     sigma0          of the noisy layers; 0 for plain ones
     gradient_scale  of what flows from the logits into the latent (1/sqrt 2 where two streams meet)
-    rounded         what the first layer, by far the largest, multiplies in; None: as it is
+    rounded         data type of the product in the first layer, by far the largest; None: float32
+    bias_sigma, initializer  of the layers, see `NoisyLinear`
     """
 
     def __init__(
@@ -127,6 +140,8 @@ class DuelingHead(nn.Module):
         sigma0: float = 0.5,
         gradient_scale: float = 2**-0.5,
         rounded: torch.dtype | None = None,
+        bias_sigma: BiasSigma = "inputs",
+        initializer: Initializer = "torch",
     ):
         super().__init__()
         if streams not in ((1, 2) if dueling else (1,)):
@@ -134,9 +149,15 @@ class DuelingHead(nn.Module):
         self.shape = (n_actions, n_atoms)
         self.width = hidden
         self.gradient_scale = gradient_scale
-        self.first = NoisyLinear(inputs, streams * hidden, rng, sigma0, streams, rounded)
-        self.advantage = NoisyLinear(hidden, n_actions * n_atoms, rng, sigma0)
-        self.value = NoisyLinear(hidden, n_atoms, rng, sigma0) if dueling else None
+
+        def layer(inputs: int, outputs: int, groups: int = 1, rounded: Any = None) -> NoisyLinear:
+            return NoisyLinear(
+                inputs, outputs, rng, sigma0, groups, rounded, bias_sigma, initializer
+            )
+
+        self.first = layer(inputs, streams * hidden, streams, rounded)
+        self.advantage = layer(hidden, n_actions * n_atoms)
+        self.value = layer(hidden, n_atoms) if dueling else None
 
     def forward(self, latent: Tensor, noisy: bool = True) -> Tensor:
         """latent (B, ...); returns logits, or values with N = 1, (B, A, N)."""
@@ -170,9 +191,16 @@ class DuelingHead(nn.Module):
 
     def sample_noise(self, rng: np.random.Generator) -> None:
         """New noise for every layer."""
-        for layer in self.modules():
-            if isinstance(layer, NoisyLinear):
-                layer.sample_noise(rng)
+        for layer in self._layers():
+            layer.sample_noise(rng)
+
+    def take_noise(self, other: DuelingHead) -> None:
+        """The noise of another head of the same size, in every layer."""
+        for layer, source in zip(self._layers(), other._layers(), strict=True):
+            layer.take_noise(source)
+
+    def _layers(self) -> list[NoisyLinear]:
+        return [layer for layer in self.modules() if isinstance(layer, NoisyLinear)]
 
 
 def scale_gradient(x: Tensor, scale: float) -> Tensor:

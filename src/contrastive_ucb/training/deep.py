@@ -81,7 +81,9 @@ class Trainer:
 
     def _update(self) -> dict[str, float]:
         start, end = self.config.importance
-        importance = start + (end - start) * min(1.0, self.n_steps / self.steps)
+        first = self.config.first_update
+        progress = (self.n_steps - first) / max(1, self.steps - first)
+        importance = start + (end - start) * min(1.0, progress)
         batch = self.replay.sample(self.draws.random(self.config.batch_size), importance)
         return self.agent.update(self.replay, batch)
 

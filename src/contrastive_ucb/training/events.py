@@ -53,11 +53,11 @@ class PositionedListener(Listener, Protocol):
 
 
 class JsonlListener:
-    """Appends {"step": ..., name: value, ...} to a file, one line an event.
+    """Appends {"step": ..., name: value, ...} to a file, one line per event.
 
-    There is no clock in the file: a run that was killed and resumed leaves the same bytes as one
-    that was not, provided that it begins with `load_state_dict` of its checkpoint, or of
-    `JsonlListener.START` when it was killed before the first one.
+    The file contains no times: a run that was killed and resumed leaves the same bytes as one that
+    was not, provided that it begins with `load_state_dict` of its checkpoint, or of
+    `JsonlListener.START` if it was killed before the first checkpoint.
     """
 
     START: Mapping[str, Any] = {"offset": 0}
@@ -70,21 +70,28 @@ class JsonlListener:
         self._next_flush = 0.0
 
     def on_event(self, event: Event) -> None:
-        # `default` lets numpy's own number types through.
-        line = json.dumps({"step": event.step, **event.values}, default=float)
+        self.write({"step": event.step, **event.values})
+
+    def write(self, content: Mapping[str, Any]) -> None:
+        """Append one line."""
+        line = json.dumps(content, default=float)  # `default` converts NumPy's number types
         self._file.write(line.encode() + b"\n")
         if (now := time.monotonic()) >= self._next_flush:
             self._file.flush()
             self._next_flush = now + self.FLUSH_SECONDS
 
     def state_dict(self) -> dict[str, Any]:
-        """The length of the file in bytes, all of them on the disk."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """Length of the file in bytes, after everything has been written to disk."""
+        self.sync()
         return {"offset": self._file.tell()}
 
+    def sync(self) -> None:
+        """Write everything to disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Drop the lines that were written after the state was taken."""
+        """Drop the lines that were written after the state was saved."""
         self._file.flush()
         offset, size = state["offset"], os.fstat(self._file.fileno()).st_size
         if offset > size:

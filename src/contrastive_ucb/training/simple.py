@@ -86,7 +86,7 @@ class SimpleTrainer:
         know now than after a whole epoch."""
         history = self.replay.history
         times = np.arange(first, history.now + 1)
-        self.agent.world.model.check(history.frame[times % history.capacity])
+        self.agent.world.model.check(history.frame[times % history.slots])
 
     def _is_due(self) -> bool:
         """Whether a learning phase follows this step."""

@@ -22,6 +22,10 @@ class Settings(Protocol):
 
     @property
     def eval_epsilon(self) -> float: ...
+    @property
+    def atari(self) -> str:
+        """The rules of Atari games, see `envs/atari.py`."""
+        ...
 
 
 class Reader(Protocol):
