@@ -22,7 +22,7 @@ from typing import Any
 from finite_results import ROOT, versions
 
 from contrastive_ucb.commands.bench_deep import MARKS
-from contrastive_ucb.evaluation.controls import constant_control, random_control
+from contrastive_ucb.evaluation.rollouts import constant_control, random_control
 from contrastive_ucb.report.records import records_of
 
 SPR_UCB = "--algo spr-ucb"

@@ -26,13 +26,13 @@ from deep_results import AGENTS, SEA_STEPS
 from finite_results import ROOT, versions
 from scipy.stats import spearmanr
 
-from contrastive_ucb.agents.deep_bonus import visits
+from contrastive_ucb.agents.deep.bonus import visits
 from contrastive_ucb.commands import train as command
 from contrastive_ucb.commands.options import parse
+from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.experiments.deep_agent import DeepAgent
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.experiments.training import Training
-from contrastive_ucb.training.threads import one_thread
 
 SIZE, SEEDS, OFTEN = 14, 5, 20
 

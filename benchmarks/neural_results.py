@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from finite_results import versions
 
-from contrastive_ucb.agents.neural_config import DEFAULTS
+from contrastive_ucb.agents.finite.config import DEFAULTS
 from contrastive_ucb.experiments.catalog import CONTROLLED, FRESH_SEED, RICH_LOCKS
 from contrastive_ucb.experiments.catalog import RICH_CONTROLS as CONTROLS
 from contrastive_ucb.stats.slopes import slope

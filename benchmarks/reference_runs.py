@@ -4,9 +4,9 @@
     .venv/bin/python benchmarks/reference_runs.py check [NAME ...]
 
 `record` writes benchmarks/reference_runs.json: the summary of each run and, for each metric, the
-number of its values, the last one and a checksum of all of them. `check` runs the same commands again
-and prints every difference. Metrics of time are left out. Numbers are equal bit for bit on the same
-processor and libraries; `check` also prints the largest relative difference of the last values.
+number of its values, the last one and a checksum of all of them. `check` runs the same commands
+again and prints every difference. Metrics of time are left out. Numbers are equal bit for bit on
+the same processor with the same libraries.
 """
 
 from __future__ import annotations

@@ -27,12 +27,12 @@ from typing import Any
 
 import numpy as np
 
+from contrastive_ucb.core.events import Event, JsonlListener
 from contrastive_ucb.envs.atari_names import ATARI_100K
 from contrastive_ucb.experiments.grid import Grid, grid_of
 from contrastive_ucb.experiments.job import Job
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.stats.published import atari100k
-from contrastive_ucb.training.events import Event, JsonlListener
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "results" / "report-bench.json"

@@ -21,9 +21,8 @@ from finite_results import ROOT, versions
 from torch import Tensor
 from torch.func import grad, vmap
 
+from contrastive_ucb.core.runtime import keep_freed_memory, one_thread
 from contrastive_ucb.experiments.train import Training
-from contrastive_ucb.training.allocator import keep_freed_memory
-from contrastive_ucb.training.threads import one_thread
 
 SEEDS, TURNS = 5, 15
 CHANNELS, SIDE, BATCH, JUMPS, HIDDEN = 16, 8, 32, 5, 128

@@ -14,7 +14,7 @@ from time import process_time
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.stats.aggregate import Scores, iqm, mean, median, optimality_gap
 from contrastive_ucb.stats.bootstrap import RESAMPLES, improvement_interval, interval, intervals
 

@@ -2,10 +2,10 @@
 
     .venv/bin/python benchmarks/world_model.py [--steps 20000] [--updates 1500] [--seeds 3]
 
-For each game and seed: real steps, updates of the world model on them, and then
-`evaluation/foresight.py` on steps of games with another seed, which it has never seen. A quarter of
-the actions is uniform; the others are a favourite one, which changes every 50 steps or so: uniform
-actions alone never cross the road of Freeway, and then there is no reward to foresee.
+For each game and seed: collect real steps, train the world model on them, and evaluate it with
+`evaluation/world_model_accuracy.py` on games with another seed, which it has not seen. A quarter of
+the actions is uniform and the others repeat one action, which changes about every 50 steps: uniform
+actions alone never cross the road in Freeway, and then there is no reward to predict.
 """
 
 import argparse
@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from finite_results import ROOT, versions
 
-from contrastive_ucb.agents.simple import Simple
-from contrastive_ucb.agents.simple_config import configure_simple
+from contrastive_ucb.agents.simple.agent import Simple
+from contrastive_ucb.agents.simple.config import configure_simple
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.core.runtime import keep_freed_memory
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import make_deep_env
-from contrastive_ucb.evaluation.foresight import foresight
-from contrastive_ucb.training.allocator import keep_freed_memory
-from contrastive_ucb.training.streams import stream
+from contrastive_ucb.evaluation.world_model_accuracy import foresight
 
 GAMES = ("Breakout", "Freeway", "Seaquest")
 UNSEEN = 1000  # added to the seed of games that are not learnt from

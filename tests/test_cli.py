@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cli_errors import check_error
 
-from contrastive_ucb.agents.peers import GAME_PRESETS
+from contrastive_ucb.agents.finite.presets import GAME_PRESETS
 from contrastive_ucb.cli import main
 from contrastive_ucb.envs import LowRankGame
 from contrastive_ucb.evaluation.games import nash_value

@@ -10,7 +10,7 @@ import pytest
 import torch
 from cli_errors import check_error
 
-from contrastive_ucb.agents.presets import DEEP_PRESETS
+from contrastive_ucb.agents.deep.presets import DEEP_PRESETS
 from contrastive_ucb.cli import main
 from contrastive_ucb.commands.train import read_settings, use_threads
 

@@ -13,12 +13,12 @@ from report.test_html import Outline
 
 from contrastive_ucb.cli import main
 from contrastive_ucb.commands.reproduce import ENDINGS, WHAT
+from contrastive_ucb.core import files
 from contrastive_ucb.envs.atari_names import ATARI_100K
 from contrastive_ucb.experiments.catalog import experiment
 from contrastive_ucb.experiments.grid import grid_of
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.experiments.training import Training
-from contrastive_ucb.training import files
 
 NOTHING = "Nothing was run here"
 

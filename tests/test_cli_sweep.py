@@ -20,11 +20,11 @@ from rich.console import Console
 from contrastive_ucb.cli import main
 from contrastive_ucb.commands import sweep as command
 from contrastive_ucb.commands.run_table import LiveTable
+from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.experiments.job import Job, run_job
 from contrastive_ucb.experiments.local import cores
 from contrastive_ucb.experiments.progress import RunState, is_busy
 from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.training.checkpoint import latest_checkpoint
 
 
 def written(folder: Path, table: dict[str, Any]) -> str:

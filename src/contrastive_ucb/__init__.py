@@ -20,10 +20,10 @@ from contrastive_ucb.envs import (
 )
 
 if TYPE_CHECKING:
-    from contrastive_ucb.agents.config import AgentConfig, GameConfig
-    from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-    from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
-    from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
+    from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig
+    from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+    from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS
     from contrastive_ucb.bonus.online import EllipticalBonus
     from contrastive_ucb.bonus.wrapper import BonusWrapper
     from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
@@ -73,10 +73,10 @@ __all__ = [
 
 # These are fetched when first used, so that `cucb --help` need not wait for torch.
 _HOMES = {
-    "agents.config": ("AgentConfig", "GameConfig"),
-    "agents.contrastive_ucb": ("ContrastiveUCB",),
-    "agents.contrastive_ulcb": ("ContrastiveULCB",),
-    "agents.peers": ("GAME_PRESETS", "PRESETS"),
+    "agents.finite.config": ("AgentConfig", "GameConfig"),
+    "agents.finite.contrastive_ucb": ("ContrastiveUCB",),
+    "agents.finite.contrastive_ulcb": ("ContrastiveULCB",),
+    "agents.finite.presets": ("GAME_PRESETS", "PRESETS"),
     "bonus.online": ("EllipticalBonus",),
     "bonus.wrapper": ("BonusWrapper",),
     "evaluation.exact": ("optimal_value", "suboptimality"),

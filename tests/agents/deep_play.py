@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.deep_config import RainbowConfig
-from contrastive_ucb.agents.rainbow import Rainbow
-from contrastive_ucb.data.batch import Batch
-from contrastive_ucb.data.replay import Replay
+from contrastive_ucb.agents.deep.config import RainbowConfig
+from contrastive_ucb.agents.deep.rainbow import Rainbow
+from contrastive_ucb.data.replay import Batch, Replay
 
 SMALL = RainbowConfig(
     hidden=6,

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.agents.observed_world import ObservedWorld
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.agents.finite.observed_world import ObservedWorld
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
 
 QUICK: dict[str, Any] = {

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contrastive_ucb.agents.deep_config import RainbowConfig
-from contrastive_ucb.agents.network import Network
-from contrastive_ucb.data.batch import Batch
+from contrastive_ucb.agents.deep.config import RainbowConfig
+from contrastive_ucb.agents.deep.network import Network
+from contrastive_ucb.data.replay import Batch
 
 
 def rescaled(x: Tensor) -> Tensor:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from torch import Tensor
 
-from contrastive_ucb.agents.simple import Simple
-from contrastive_ucb.agents.simple_config import configure_simple
+from contrastive_ucb.agents.simple.agent import Simple
+from contrastive_ucb.agents.simple.config import configure_simple
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.envs.registry import make_deep_env
 from contrastive_ucb.representation.world_model import WorldModel

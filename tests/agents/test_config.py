@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contrastive_ucb.agents.config import AgentConfig
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.parts import resolve
-from contrastive_ucb.agents.peers import PRESETS, preset
+from contrastive_ucb.agents.finite.config import AgentConfig
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.parts import resolve
+from contrastive_ucb.agents.finite.presets import PRESETS, preset
 from contrastive_ucb.envs import DeepSea, LowRankMDP, TabularMDP
 
 NAN, INF = float("nan"), float("inf")

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.peers import PRESETS
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.presets import PRESETS
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data import counts as counts_module
-from contrastive_ucb.data.collect import collect, n_uniforms, steps_per_round
+from contrastive_ucb.data.sampler import collect, n_uniforms, steps_per_round
 from contrastive_ucb.envs import Lock, LowRankMDP, TabularMDP
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.evaluation.exact import suboptimality
-from contrastive_ucb.training.checkpoint import load_checkpoint, save_checkpoint
 from contrastive_ucb.training.loop import Session
-from contrastive_ucb.training.streams import stream
 
 H, S, A, D = 3, 5, 2, 2
 

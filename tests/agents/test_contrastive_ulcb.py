@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import contrastive_ucb as cu
-from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.agents.peers import GAME_PRESETS
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.agents.finite.presets import GAME_PRESETS
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
 from contrastive_ucb.envs import LockGame, LowRankGame, LowRankMDP, TabularGame
 from contrastive_ucb.evaluation.games import exploitability
-from contrastive_ucb.training.checkpoint import load_checkpoint, save_checkpoint
 from contrastive_ucb.training.loop import Session
 
 H, S, A1, A2 = 3, 4, 2, 3

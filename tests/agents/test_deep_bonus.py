@@ -7,13 +7,11 @@ import pytest
 import torch
 from agents.deep_play import SMALL, draw, learner, started, train
 
-from contrastive_ucb.agents.deep_bonus import FEATURE, DeepBonus, spread, visits
-from contrastive_ucb.agents.deep_config import BonusConfig
-from contrastive_ucb.agents.presets import BONUSES
-from contrastive_ucb.agents.published_bonus import PublishedBonus
+from contrastive_ucb.agents.deep.bonus import FEATURE, DeepBonus, PublishedBonus, spread, visits
+from contrastive_ucb.agents.deep.config import BonusConfig
+from contrastive_ucb.agents.deep.presets import BONUSES
 from contrastive_ucb.bonus.online import EllipticalBonus
-from contrastive_ucb.data.batch import Batch
-from contrastive_ucb.data.replay import Replay
+from contrastive_ucb.data.replay import Batch, Replay
 
 # Two episodes: (s, a) = (1, 0), (2, 1) terminates; (3, 1), (4, 0), (5, 1), (6, 0) is truncated.
 STEPS = [(1, 0, "-"), (2, 1, "T"), (3, 1, "-"), (4, 0, "-"), (5, 1, "-"), (6, 0, "t")]

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
 
 
 @pytest.mark.parametrize(

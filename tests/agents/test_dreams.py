@@ -8,10 +8,10 @@ import torch
 from agents.simple_play import SEA, Spy, learner
 from torch import Tensor
 
-from contrastive_ucb.agents import simple as module
-from contrastive_ucb.agents.dreams import Dream, dream
-from contrastive_ucb.agents.ppo import Experience
-from contrastive_ucb.agents.simple import Simple
+from contrastive_ucb.agents.simple import agent as module
+from contrastive_ucb.agents.simple.agent import Simple
+from contrastive_ucb.agents.simple.model_rollouts import Dream, dream
+from contrastive_ucb.agents.simple.ppo import Experience
 from contrastive_ucb.data.replay import Replay
 
 

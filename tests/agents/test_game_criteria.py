@@ -6,7 +6,7 @@ The slow tests are the settings of the paper-sized claims, ten seeds each with a
 import numpy as np
 import pytest
 
-from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.envs import LockGame, LowRankGame
 from contrastive_ucb.training.loop import Session
 

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from contrastive_ucb.agents.deep_config import RainbowConfig
-from contrastive_ucb.agents.inputs import PAD, Inputs
-from contrastive_ucb.data.batch import Batch
+from contrastive_ucb.agents.deep.config import RainbowConfig
+from contrastive_ucb.agents.deep.inputs import PAD, Inputs
+from contrastive_ucb.data.replay import Batch
 
 B, K, STACK, SIZE = 3, 2, 2, 40
 

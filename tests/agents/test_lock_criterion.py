@@ -6,7 +6,7 @@ greedy policy earns at least 95% of V*.
 
 import pytest
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.envs import DeepSea, Lock
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.training.loop import Session

@@ -6,8 +6,8 @@ import pytest
 import torch
 from agents.deep_play import SMALL
 
-from contrastive_ucb.agents.network import Network
-from contrastive_ucb.agents.presets import configure
+from contrastive_ucb.agents.deep.network import Network
+from contrastive_ucb.agents.deep.presets import configure
 
 
 def make(**settings: object) -> Network:

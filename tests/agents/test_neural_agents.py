@@ -16,8 +16,8 @@ from agents.neural_play import (
 )
 
 import contrastive_ucb as cu
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.envs import LowRankGame, LowRankMDP
 from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.gym_observed import GymObserved

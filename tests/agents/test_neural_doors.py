@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from agents.neural_play import QUICK, lock_agent, vault_agent
 
-from contrastive_ucb.agents.config import AgentConfig, NeuralConfig, check_tabular
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.agents.neural_parts import TABULAR_ONLY
+from contrastive_ucb.agents.finite.config import AgentConfig, NeuralConfig, check_tabular
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.agents.finite.neural_parts import TABULAR_ONLY
 from contrastive_ucb.envs import Lock, LowRankGame, LowRankMDP
 from contrastive_ucb.envs.rich_lock import RichLock
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from agents.neural_play import QUICK, lock_agent, world
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.neural_parts import planning_nodes
-from contrastive_ucb.data.density import Negatives
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.neural_parts import planning_nodes
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.data.negatives import Negatives
 from contrastive_ucb.data.observations import ObservationData, Transitions
 from contrastive_ucb.envs.continuous import ContinuousMDP
-from contrastive_ucb.training.streams import stream
 
 
 def shifted_data(labelled: bool) -> ObservationData:

@@ -14,10 +14,10 @@ from agents.neural_play import (
     world,
 )
 
-from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.envs.shown import ShownWalk
+from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.envs.finite_twin import ShownWalk
 from contrastive_ucb.representation import neural_fit
-from contrastive_ucb.representation.fitted import Fitted
+from contrastive_ucb.representation.neural import Fitted
 
 
 def broken_slopes(*parts: torch.Tensor) -> Any:

@@ -8,7 +8,7 @@ import torch
 from agents.deep_play import draw, learner, started, train
 from experiments.training_runs import training
 
-from contrastive_ucb.agents.deep_config import BonusConfig
+from contrastive_ucb.agents.deep.config import BonusConfig
 from contrastive_ucb.experiments.training import Training
 
 VISITS = BonusConfig(feature="hidden", pairs="visits", scale=3.0, ridge=0.5, optimistic=True)

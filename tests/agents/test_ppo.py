@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from contrastive_ucb.agents import ppo as module
-from contrastive_ucb.agents.ppo import (
+from contrastive_ucb.agents.simple import ppo as module
+from contrastive_ucb.agents.simple.config import configure_simple
+from contrastive_ucb.agents.simple.ppo import (
     PPO,
     ActorCritic,
     Experience,
@@ -17,7 +18,6 @@ from contrastive_ucb.agents.ppo import (
     standardised,
     taken,
 )
-from contrastive_ucb.agents.simple_config import configure_simple
 
 TINY = {"hidden": 8, "mlp": (8,), "batch_size": 16, "learning_rate": 0.01}
 

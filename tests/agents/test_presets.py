@@ -3,8 +3,14 @@ from typing import Any
 
 import pytest
 
-from contrastive_ucb.agents.deep_config import BonusConfig
-from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS, FAMILIES, SPR_RELEASE, configure
+from contrastive_ucb.agents.deep.config import BonusConfig
+from contrastive_ucb.agents.deep.presets import (
+    BONUSES,
+    DEEP_PRESETS,
+    FAMILIES,
+    SPR_RELEASE,
+    configure,
+)
 from contrastive_ucb.experiments.training import Training
 
 ATARI, MINATAR, VECTOR = (1, 84, 84), (4, 10, 10), (100,)

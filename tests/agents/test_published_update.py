@@ -32,11 +32,10 @@ from agents.published_inputs import (
 )
 from torch import Tensor
 
-from contrastive_ucb.agents import rainbow
-from contrastive_ucb.agents.presets import configure
-from contrastive_ucb.agents.rainbow import Rainbow
-from contrastive_ucb.data.batch import Batch
-from contrastive_ucb.data.replay import Replay
+from contrastive_ucb.agents.deep import rainbow
+from contrastive_ucb.agents.deep.presets import configure
+from contrastive_ucb.agents.deep.rainbow import Rainbow
+from contrastive_ucb.data.replay import Batch, Replay
 from contrastive_ucb.representation.heads import DuelingHead
 
 PUBLISHED = np.load(Path(__file__).with_name("published_update.npz"))

@@ -9,12 +9,12 @@ import torch
 from agents.deep_play import draw, learner, started, train
 from agents.rainbow_oracle import first_update
 
-from contrastive_ucb.agents.deep_config import BonusConfig
-from contrastive_ucb.agents.inputs import Inputs
-from contrastive_ucb.agents.presets import BONUSES, configure
-from contrastive_ucb.agents.rainbow import Rainbow
-from contrastive_ucb.envs.deepsea_grid import DeepSeaGrid
-from contrastive_ucb.training.checkpoint import load_checkpoint, save_checkpoint
+from contrastive_ucb.agents.deep.config import BonusConfig
+from contrastive_ucb.agents.deep.inputs import Inputs
+from contrastive_ucb.agents.deep.presets import BONUSES, configure
+from contrastive_ucb.agents.deep.rainbow import Rainbow
+from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
+from contrastive_ucb.envs.deepsea import DeepSeaGrid
 
 SPR: dict[str, Any] = {"spr_weight": 2.0}
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from contrastive_ucb.agents.settings_checks import (
+from contrastive_ucb.core.checks import (
     check_kinds,
     check_names,
     check_positive,

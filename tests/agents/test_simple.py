@@ -9,7 +9,7 @@ from agents.simple_play import BREAKOUT, SEA, Spy, learner
 from experiments.training_runs import same
 from torch import Tensor
 
-from contrastive_ucb.data.windows import Windows, read_windows
+from contrastive_ucb.data.history import Windows, read_windows
 
 
 @pytest.fixture(autouse=True)

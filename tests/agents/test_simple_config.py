@@ -6,8 +6,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from contrastive_ucb.agents.deep_config import RainbowConfig
-from contrastive_ucb.agents.simple_config import (
+from contrastive_ucb.agents.deep.config import RainbowConfig
+from contrastive_ucb.agents.simple.config import (
     FULL,
     KINDS,
     SMALL,

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.bonus.elliptical import (
     bonus,
     cholesky,

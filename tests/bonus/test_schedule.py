@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.tabular_world import TabularWorld
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.tabular_world import TabularWorld
 from contrastive_ucb.bonus.schedule import PracticalSchedule, TheorySchedule
 from contrastive_ucb.envs import LowRankMDP
 

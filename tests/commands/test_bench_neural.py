@@ -50,7 +50,7 @@ def test_later_rounds_are_later(monkeypatch: pytest.MonkeyPatch) -> None:
         timed.append(range(start + 1, agent.played + 1))
         return 1.0, 1.0
 
-    monkeypatch.setattr("contrastive_ucb.agents.contrastive_ucb.ContrastiveUCB", Counting)
+    monkeypatch.setattr("contrastive_ucb.agents.finite.contrastive_ucb.ContrastiveUCB", Counting)
     monkeypatch.setattr("contrastive_ucb.commands.bench_neural._seconds_a_round", seconds)
     monkeypatch.setattr("contrastive_ucb.commands.timing.in_turns", lambda works, turns: (1.0, 4.0))
     figures = measure(Neural())

@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
-from contrastive_ucb.agents.presets import configure
-from contrastive_ucb.agents.simple_config import SimpleConfig
-from contrastive_ucb.checks import kinds_of
+from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.deep.presets import configure
+from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.cli import main
 from contrastive_ucb.commands.train import read_settings
 from contrastive_ucb.commands.train_help import meanings, takes
+from contrastive_ucb.core.checks import kinds_of
 from contrastive_ucb.envs.registry import frame_shape_of
 
 

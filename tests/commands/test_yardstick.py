@@ -15,12 +15,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastive_ucb.agents.network import Network
-from contrastive_ucb.agents.presets import SPR_RELEASE, configure
-from contrastive_ucb.agents.rainbow import Rainbow
+from contrastive_ucb.agents.deep.network import Network
+from contrastive_ucb.agents.deep.presets import SPR_RELEASE, configure
+from contrastive_ucb.agents.deep.rainbow import Rainbow
 from contrastive_ucb.commands.bench_yardstick import load
-from contrastive_ucb.data.batch import Batch
-from contrastive_ucb.data.replay import Replay
+from contrastive_ucb.data.replay import Batch, Replay
 
 ROOT = Path(__file__).parents[2]
 N_ACTIONS, BATCH = 3, 8

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 from data.replay_oracle import EXTRAS, FRAME, Oracle, play
 
-from contrastive_ucb.data.replay import Replay
-from contrastive_ucb.data.replay_files import ReplayFiles
-from contrastive_ucb.training.checkpoint import (
+from contrastive_ucb.core.checkpoint import (
     latest_checkpoint,
     load_checkpoint,
     prune_checkpoints,
     save_checkpoint,
 )
+from contrastive_ucb.data.replay import Replay, ReplayFiles
 
 
 def make(capacity: int = 100) -> Replay:

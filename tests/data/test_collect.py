@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.data.collect import Tuples, collect, n_uniforms, steps_per_round
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.data.sampler import Tuples, collect, n_uniforms, steps_per_round
 from contrastive_ucb.envs import LowRankMDP, TabularMDP
 from contrastive_ucb.envs.batch import EnvBatch, draw
 from contrastive_ucb.evaluation.exact import one_step_later, rolled_in

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.data import counts as counts_module
-from contrastive_ucb.data.collect import Tuples
 from contrastive_ucb.data.counts import DenseCounts, PairTotals, SparseCounts, make_counts
+from contrastive_ucb.data.sampler import Tuples
 
 B, H, Z, S = 2, 3, 4, 3
 SHAPE = (B, H, Z, S)

@@ -6,17 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contrastive_ucb.data.collect import steps_per_round
-from contrastive_ucb.data.collect_observed import check_transitions, collect_observed
-from contrastive_ucb.data.density import Negatives
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.data.negatives import Negatives
 from contrastive_ucb.data.observations import ObservationData, Transitions
+from contrastive_ucb.data.sampler import check_transitions, collect_observed, steps_per_round
 from contrastive_ucb.envs import LowRankMDP
 from contrastive_ucb.envs.continuous import ContinuousMDP
+from contrastive_ucb.envs.finite_twin import one_hot
 from contrastive_ucb.envs.rich_lock import RichLock
-from contrastive_ucb.envs.shown import one_hot
 from contrastive_ucb.evaluation.exact import one_step_later, rolled_in
 from contrastive_ucb.planning.value_iteration import occupancy
-from contrastive_ucb.training.streams import stream
 
 H, S, A = 3, 4, 2
 MDP = LowRankMDP(S, A, 2, H, seed=5)

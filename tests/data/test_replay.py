@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
 from contrastive_ucb.data.history import stacks
 from contrastive_ucb.data.replay import Replay
-from contrastive_ucb.training.checkpoint import load_checkpoint, save_checkpoint
 
 CHOICES = st.fixed_dictionaries(
     {

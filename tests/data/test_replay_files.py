@@ -12,8 +12,8 @@ from data.replay_run import last_step, make, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.data.replay_files import ReplayFiles
-from contrastive_ucb.training.checkpoint import CheckpointError, load_checkpoint
+from contrastive_ucb.core.checkpoint import CheckpointError, load_checkpoint
+from contrastive_ucb.data.replay import ReplayFiles
 
 
 def names(folder: Path) -> set[str]:

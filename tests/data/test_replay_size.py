@@ -2,7 +2,7 @@
 
 import pytest
 
-from contrastive_ucb.agents.presets import BONUSES
+from contrastive_ucb.agents.deep.presets import BONUSES
 from contrastive_ucb.experiments.train import Training
 
 LIMIT = 900e6  # bytes

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from contrastive_ucb.data.history import read_windows
 from contrastive_ucb.data.replay import Replay
-from contrastive_ucb.data.windows import read_windows
 
 ENDS = {3: "terminated", 4: "truncated", 9: "terminated"}  # steps that end an episode
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from contrastive_ucb.agents.peers import GAME_PRESETS, game_preset, preset
-from contrastive_ucb.agents.presets import configure
-from contrastive_ucb.agents.simple_config import configure_simple
+from contrastive_ucb.agents.deep.presets import configure
+from contrastive_ucb.agents.finite.presets import GAME_PRESETS, game_preset, preset
+from contrastive_ucb.agents.simple.config import configure_simple
 from contrastive_ucb.cli import COMMANDS, main
 from contrastive_ucb.commands import (
     algos,

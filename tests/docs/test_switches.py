@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from contrastive_ucb.agents.config import GameConfig
-from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
+from contrastive_ucb.agents.finite.config import GameConfig
+from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "switches.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", PAGE, flags=re.MULTILINE))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from contrastive_ucb.core.checkpoint import load_checkpoint
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import make_deep_env
-from contrastive_ucb.training.checkpoint import load_checkpoint
-from contrastive_ucb.training.streams import stream
 
 
 def play(env: FrameEnv, n_steps: int, seed: int = 0) -> str:

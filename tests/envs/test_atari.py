@@ -10,12 +10,12 @@ pytest.importorskip("cv2", reason="needs opencv-python-headless")
 
 import cv2
 
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import atari
 from contrastive_ucb.envs.atari import Atari
 from contrastive_ucb.envs.atari_names import ATARI_100K, letters, roms, title
 from contrastive_ucb.envs.registry import make_deep_env
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.training.streams import stream
 
 FIRE = 1
 

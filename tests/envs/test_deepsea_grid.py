@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import DeepSea
-from contrastive_ucb.envs.deepsea_grid import DeepSeaGrid, solved_at
+from contrastive_ucb.envs.deepsea import DeepSeaGrid, solved_at
 from contrastive_ucb.envs.registry import make_eval_envs
-from contrastive_ucb.training.streams import stream
 
 
 def test_follows_the_arrays_of_the_finite_sea() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import Kernel, LockGame, LowRankGame, TabularGame, TabularMDP
 
 H, S, A1, A2 = 3, 4, 2, 3

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.gym_frames import GymFrames
 from contrastive_ucb.envs.registry import make_deep_env
-from contrastive_ucb.errors import UserError
 
 
 class Shows(gymnasium.Env[Any, Any]):

@@ -7,8 +7,8 @@ import gymnasium
 import numpy as np
 import pytest
 
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.gym_observed import GymObserved
-from contrastive_ucb.training.streams import stream
 
 
 def test_a_gymnasium_environment_goes_on_without_rewards_when_it_is_over() -> None:

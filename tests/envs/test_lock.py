@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import Lock, LockGame
 from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
 from contrastive_ucb.planning.value_iteration import greedy, plan

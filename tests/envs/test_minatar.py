@@ -8,10 +8,10 @@ pytest.importorskip("minatar", reason="needs minatar")
 
 from minatar.gym import BaseEnv
 
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import minatar
 from contrastive_ucb.envs.minatar import MinAtar
 from contrastive_ucb.envs.registry import MINATAR, make_deep_env
-from contrastive_ucb.training.streams import stream
 
 
 @pytest.mark.parametrize("name", MINATAR)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from contrastive_ucb.envs import LockGame, LowRankMDP, TabularGame, TabularMDP, load_env
-from contrastive_ucb.envs.npz import kind_of
+from contrastive_ucb.envs.finite import kind_of
 
 MDP, GAME = LowRankMDP(n_states=3), LockGame(n_dead=2, n_actions=(2, 3))
 

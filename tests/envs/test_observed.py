@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import hadamard as scipy_hadamard
 
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import LowRankGame, LowRankMDP
 from contrastive_ucb.envs.continuous import ContinuousMDP, wave
+from contrastive_ucb.envs.finite_twin import one_hot, spread
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame, hadamard, observation_size
-from contrastive_ucb.envs.shown import one_hot, spread
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
 from contrastive_ucb.evaluation.games import nash_value
 from contrastive_ucb.planning.value_iteration import plan
-from contrastive_ucb.training.streams import stream
 
 
 @pytest.mark.parametrize("n_states", [3, 5, 600])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs import registry
 from contrastive_ucb.envs.atari_names import letters
 from contrastive_ucb.envs.lock import Lock
@@ -13,7 +14,6 @@ from contrastive_ucb.envs.registry import (
     make_eval_envs,
 )
 from contrastive_ucb.envs.rich_lock import RichLock
-from contrastive_ucb.errors import UserError
 
 
 @pytest.mark.parametrize(

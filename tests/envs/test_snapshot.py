@@ -13,11 +13,11 @@ import pytest
 from envs import frame_play
 from envs.frame_play import play, standing
 
+from contrastive_ucb.core.checkpoint import save_checkpoint
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.atari_names import ATARI_100K
 from contrastive_ucb.envs.registry import make_deep_env
 from contrastive_ucb.envs.snapshot import ReplayedEnv
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.training.checkpoint import save_checkpoint
 
 HAS_ATARI = find_spec("ale_py") is not None and find_spec("cv2") is not None
 NAMES = [

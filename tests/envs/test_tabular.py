@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import Kernel, TabularMDP
 
 H, S, A = 3, 4, 2

@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 from contrastive_ucb.envs.registry import make_eval_envs
-from contrastive_ucb.evaluation import controls
-from contrastive_ucb.evaluation.controls import constant_control, constant_scores, random_control
-from contrastive_ucb.evaluation.rollouts import ConstantPolicy, evaluate
+from contrastive_ucb.evaluation import rollouts as controls
+from contrastive_ucb.evaluation.rollouts import (
+    ConstantPolicy,
+    constant_control,
+    constant_scores,
+    evaluate,
+    random_control,
+)
 
 
 def play_constant(env: str, seed: int, role: int, action: int) -> float:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from agents.neural_play import QUICK, lock_agent, vault_agent
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.envs.finite_twin import ShownWalk
 from contrastive_ucb.envs.gym_observed import GymObserved, GymWalk
-from contrastive_ucb.envs.shown import ShownWalk
 from contrastive_ucb.evaluation.episodes import EPISODES, play
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import Kernel, LowRankGame, LowRankMDP
 from contrastive_ucb.envs.gym_observed import GymObserved
 from contrastive_ucb.envs.rich_lock import RichLock

@@ -11,8 +11,8 @@ import pytest
 import torch
 from agents.simple_play import BREAKOUT, learner
 
-from contrastive_ucb.data.windows import read_windows
-from contrastive_ucb.evaluation.foresight import _rewards_before, _stay, foresight
+from contrastive_ucb.data.history import read_windows
+from contrastive_ucb.evaluation.world_model_accuracy import _rewards_before, _stay, foresight
 from contrastive_ucb.planning.categorical import cross_entropy
 from contrastive_ucb.representation.world_model import Outcome
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import LockGame, LowRankGame, LowRankMDP, TabularGame
 from contrastive_ucb.envs.rich_lock import RichLockGame
 from contrastive_ucb.evaluation.games import (

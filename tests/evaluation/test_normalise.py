@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.atari_names import ATARI_100K
-from contrastive_ucb.errors import UserError
 from contrastive_ucb.evaluation.normalise import game_of, normalise
 from contrastive_ucb.stats.published import atari100k
 

@@ -8,7 +8,7 @@ ours at step and state only; against Markov policies that must make no differenc
 import numpy as np
 import pytest
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import LockGame, LowRankGame, TabularGame
 from contrastive_ucb.evaluation.games import exploitability, nash, nash_value
 

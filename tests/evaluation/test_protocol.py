@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contrastive_ucb.envs.registry import canonical_name
-from contrastive_ucb.evaluation.protocol import (
+from contrastive_ucb.evaluation.rollouts import (
     default_episodes,
     evaluation_steps,
     is_atari,

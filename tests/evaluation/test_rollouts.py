@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.replay import Replay
-from contrastive_ucb.envs.deepsea_grid import DeepSeaGrid
+from contrastive_ucb.envs.deepsea import DeepSeaGrid
 from contrastive_ucb.envs.frames import Step
 from contrastive_ucb.envs.registry import make_eval_envs
 from contrastive_ucb.envs.snapshot import ReplayedEnv
@@ -18,7 +19,6 @@ from contrastive_ucb.evaluation.rollouts import (
     evaluate,
     summarize_evaluations,
 )
-from contrastive_ucb.training.streams import stream
 
 
 class Lives(ReplayedEnv):

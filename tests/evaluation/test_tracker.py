@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import Lock, LowRankMDP
 from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
-from contrastive_ucb.evaluation.mdp_tracker import MDPTracker
-from contrastive_ucb.evaluation.tracker import STREAK
+from contrastive_ucb.evaluation.trackers import STREAK, MDPTracker
 from contrastive_ucb.planning.value_iteration import plan
 from contrastive_ucb.training.loop import Session
 
@@ -131,7 +130,7 @@ def test_state_goes_round() -> None:
 def test_the_model_error_of_a_large_mdp_is_measured_on_the_grid_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("contrastive_ucb.evaluation.tracker.ERROR_CELLS", 0)
+    monkeypatch.setattr("contrastive_ucb.evaluation.trackers.ERROR_CELLS", 0)
     session = Session(ContrastiveUCB(LowRankMDP(S, A, 2, H), seed=0))
     with_error = [p.number for p in session.rounds(130) if "zeta" in p.figures]
     assert with_error[-1] == 130

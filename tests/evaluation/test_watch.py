@@ -9,13 +9,13 @@ import torch
 from evaluation.test_rollouts import Lives
 from experiments.training_runs import BREAKOUT, run, training
 
-from contrastive_ucb.agents.rainbow import Rainbow
+from contrastive_ucb.agents.deep.rainbow import Rainbow
+from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
 from contrastive_ucb.envs.registry import make_eval_envs
-from contrastive_ucb.evaluation import rollouts, watch
+from contrastive_ucb.evaluation import playback, rollouts
+from contrastive_ucb.evaluation.playback import Moment, Viewing
 from contrastive_ucb.evaluation.rollouts import evaluate
-from contrastive_ucb.evaluation.watch import Moment, Viewing
 from contrastive_ucb.experiments.trained import Trained, load_trained
-from contrastive_ucb.training.checkpoint import latest_checkpoint, load_checkpoint
 
 
 def trained(root: Path, env: str = "DeepSea-5", **settings: Any) -> Trained:
@@ -30,7 +30,7 @@ def breakout(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 def seen(one: Trained, **viewing: Any) -> list[Moment]:
     shown = Viewing(**{"draws": False, **viewing})
-    return list(watch.watch(one.agent, one.env, one.seed, shown))
+    return list(playback.watch(one.agent, one.env, one.seed, shown))
 
 
 def ends(moments: list[Moment]) -> list[Moment]:
@@ -73,7 +73,7 @@ def test_bonuses_are_those_of_the_checkpoint(preset: str, tmp_path: Path) -> Non
     np.testing.assert_allclose(bonuses, slow_bonuses(one, moments), rtol=1e-4)
     fresh = Rainbow(one.config, one.frame_shape, 1, 2, (0.0, 1.0), one.seed)
     fresh.network.load_state_dict(one.agent.network.state_dict())
-    unseen = watch.watch(fresh, one.env, one.seed, Viewing(epsilon=0.5, draws=False))
+    unseen = playback.watch(fresh, one.env, one.seed, Viewing(epsilon=0.5, draws=False))
     before = [moment.bonus for moment in unseen][:-1]
     assert all(small < large for small, large in zip(bonuses, before, strict=True))
 
@@ -125,14 +125,14 @@ def test_lives_stacks_and_turns_are_those_of_evaluation(
     def judge(agent: Any, observation: Any) -> tuple[Any, None]:
         return np.eye(4)[agent.best(observation[None])[0]], None
 
-    for module in (rollouts, watch):
+    for module in (rollouts, playback):
         monkeypatch.setattr(module, "make_eval_envs", make)
         monkeypatch.setattr(module, "AT_ONCE", at_once)
-    monkeypatch.setattr(watch, "judge", judge)
+    monkeypatch.setattr(playback, "judge", judge)
     scores = evaluate(Weigher(), "Lives", 5, 8, 0.0)
     for first, episodes in ((0, 8), (4, 2)):
         viewing = Viewing(first, episodes, draws=False)
-        found = ends(list(watch.watch(Weigher(), "Lives", 5, viewing)))  # type: ignore[arg-type]
+        found = ends(list(playback.watch(Weigher(), "Lives", 5, viewing)))  # type: ignore[arg-type]
         assert [moment.score for moment in found] == scores[first : first + episodes].tolist()
 
 

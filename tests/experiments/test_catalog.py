@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from contrastive_ucb.agents.peers import game_preset, preset
-from contrastive_ucb.agents.presets import ALGORITHMS
+from contrastive_ucb.agents.deep.presets import ALGORITHMS
+from contrastive_ucb.agents.finite.presets import game_preset, preset
 from contrastive_ucb.commands import solve as command
 from contrastive_ucb.commands import train as train_command
 from contrastive_ucb.commands.options import parse
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.catalog import ABOUT, CATALOG, experiment
 from contrastive_ucb.experiments.problem import Problem
 from contrastive_ucb.experiments.training import Training

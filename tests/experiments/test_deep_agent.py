@@ -9,14 +9,14 @@ import torch
 from experiments.training_runs import BREAKOUT, SEA, TINY, run, same, training
 
 import contrastive_ucb as cu
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.experiments import deep_agent as module
-from contrastive_ucb.experiments.trained import load_trained
-from contrastive_ucb.training.checkpoint import (
+from contrastive_ucb.core.checkpoint import (
     latest_checkpoint,
     load_checkpoint,
     save_checkpoint,
 )
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.experiments import deep_agent as module
+from contrastive_ucb.experiments.trained import load_trained
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def test_a_second_save_replaces_the_first(tmp_path: Path) -> None:
 
 def test_resume_learns_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = agent().learn(30, resume=True, out=tmp_path, progress=False)
-    monkeypatch.setattr("contrastive_ucb.agents.rainbow.Rainbow.update", _never)
+    monkeypatch.setattr("contrastive_ucb.agents.deep.rainbow.Rainbow.update", _never)
     again = agent().learn(30, resume=True, out=tmp_path, progress=False)
     same(first.trainer.state_dict(), again.trainer.state_dict())
     with pytest.raises(UserError, match="has learnt 30 steps"):

@@ -8,7 +8,7 @@ import pytest
 from experiments.sweep_runs import LOWRANK, jobs_of, solve_table, train_table
 
 from contrastive_ucb.commands.train import read_settings
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.grid import grid_of, read_grid
 from contrastive_ucb.experiments.training import Training
 

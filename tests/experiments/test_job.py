@@ -9,7 +9,7 @@ import pytest
 from experiments.sweep_runs import jobs_of, results_of, solve_table, train_table
 
 from contrastive_ucb.cli import main
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments import solve, train
 from contrastive_ucb.experiments.job import Job, run_job
 from contrastive_ucb.experiments.training import Training

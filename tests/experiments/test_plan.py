@@ -10,7 +10,7 @@ import pytest
 from experiments.sweep_runs import jobs_of, solve_table, train_table
 
 from contrastive_ucb.commands.sweep import find_grid
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments import plan
 from contrastive_ucb.experiments.grid import Grid
 from contrastive_ucb.experiments.job import Job

@@ -8,7 +8,8 @@ import pytest
 from experiments.sweep_runs import jobs_of, solve_table, train_table
 
 from contrastive_ucb.commands.run_table import counted, table_of
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.checkpoint import save_checkpoint
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.grid import Grid
 from contrastive_ucb.experiments.job import Job
 from contrastive_ucb.experiments.progress import (
@@ -19,7 +20,6 @@ from contrastive_ucb.experiments.progress import (
     watched_jobs,
 )
 from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.training.checkpoint import save_checkpoint
 
 SEA, MDP = jobs_of(train_table(steps=100)), jobs_of(solve_table(rounds=50, seeds=4))
 

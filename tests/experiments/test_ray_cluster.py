@@ -31,8 +31,8 @@ from experiments.sweep_runs import jobs_of, results_of, solve_table, to_toml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from contrastive_ucb.cli import main
+from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.experiments.job import Job, run_job
-from contrastive_ucb.training.checkpoint import latest_checkpoint
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments import ray_session
 from contrastive_ucb.experiments.ray_session import RaySession, check_address
 from contrastive_ucb.experiments.resources import Resources

@@ -8,7 +8,7 @@ from experiments.sweep_runs import jobs_of, solve_table, train_table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.grid import grid_of
 from contrastive_ucb.experiments.job import Job
 from contrastive_ucb.experiments.resources import Resources

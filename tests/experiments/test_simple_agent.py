@@ -10,7 +10,7 @@ from agents.simple_play import SEA, TINY
 from experiments.training_runs import run, same
 
 import contrastive_ucb as cu
-from contrastive_ucb.agents.model_learner import ModelLearner
+from contrastive_ucb.agents.simple.world_model_training import ModelLearner
 from contrastive_ucb.experiments.trained import load_trained
 from contrastive_ucb.experiments.training import Training
 

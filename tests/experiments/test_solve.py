@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.checkpoint import CheckpointError, latest_checkpoint, load_checkpoint
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments import solve as module
 from contrastive_ucb.experiments.solve import Problem, overall, solve
-from contrastive_ucb.training.checkpoint import CheckpointError, latest_checkpoint, load_checkpoint
 
 LOWRANK = {"n_states": 6, "n_actions": 2, "rank": 2, "horizon": 3}
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from contrastive_ucb.agents.neural_config import NeuralConfig
+from contrastive_ucb.agents.finite.config import NeuralConfig
 from contrastive_ucb.cli import main
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.settings import problem_of
 from contrastive_ucb.experiments.solve import Problem, overall, solve
 from contrastive_ucb.representation import neural_fit
-from contrastive_ucb.training.checkpoint import latest_checkpoint, load_checkpoint
 
 QUICK = {
     "trajectories": 4,
@@ -69,7 +69,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
             raise OSError("the power went")
         return train(*arguments)
 
-    monkeypatch.setattr("contrastive_ucb.agents.observed_world.train", dies)
+    monkeypatch.setattr("contrastive_ucb.agents.finite.observed_world.train", dies)
     with pytest.raises(OSError, match="power"):
         solve(problem(env), [0], tmp_path / "cut", progress=False, checkpoint_seconds=0)
     said: list[str] = []
@@ -90,7 +90,7 @@ def test_a_nan_leaves_the_last_good_checkpoint(
             fitted.weights["phi"].fill_(float("nan"))
         check(fitted, number)
 
-    monkeypatch.setattr("contrastive_ucb.agents.observed_world.check_finite", broken)
+    monkeypatch.setattr("contrastive_ucb.agents.finite.observed_world.check_finite", broken)
     with pytest.raises(ArithmeticError, match=r"'phi'.*round 3"):
         solve(asked, [0], tmp_path, progress=False, checkpoint_seconds=0)
     newest = latest_checkpoint(asked.spec(0).folder(tmp_path) / "checkpoints")

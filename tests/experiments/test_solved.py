@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import contrastive_ucb as cu
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.solve import Problem, solve
 
 TABLES: dict[str, Any] = {"n_states": 4, "n_actions": 2, "rank": 2, "horizon": 3}

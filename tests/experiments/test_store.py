@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments import store
 from contrastive_ucb.experiments.progress import is_busy
 from contrastive_ucb.experiments.spec import RunSpec

@@ -23,21 +23,21 @@ from experiments.training_runs import (
     training,
 )
 
-from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS
-from contrastive_ucb.agents.rainbow import Rainbow
-from contrastive_ucb.envs.deepsea_grid import solved_at
+from contrastive_ucb.agents.deep.presets import BONUSES, DEEP_PRESETS
+from contrastive_ucb.agents.deep.rainbow import Rainbow
+from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.events import Event
+from contrastive_ucb.core.runtime import keep_freed_memory
+from contrastive_ucb.envs.deepsea import solved_at
 from contrastive_ucb.envs.registry import make_deep_env
-from contrastive_ucb.errors import UserError
 from contrastive_ucb.evaluation.rollouts import evaluate
 from contrastive_ucb.experiments import train as module
 from contrastive_ucb.experiments.find import find_run
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.experiments.train import Training
 from contrastive_ucb.experiments.trained import load_trained
-from contrastive_ucb.training.allocator import keep_freed_memory
-from contrastive_ucb.training.checkpoint import latest_checkpoint, load_checkpoint
 from contrastive_ucb.training.deep import Averages, Trainer
-from contrastive_ucb.training.events import Event
 
 
 @pytest.fixture(autouse=True)

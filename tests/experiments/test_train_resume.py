@@ -24,16 +24,16 @@ from experiments.training_runs import (
     without_time,
 )
 
-from contrastive_ucb.agents.presets import DEEP_PRESETS
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.experiments import train as module
-from contrastive_ucb.experiments.trained import load_trained
-from contrastive_ucb.training.checkpoint import (
+from contrastive_ucb.agents.deep.presets import DEEP_PRESETS
+from contrastive_ucb.core.checkpoint import (
     CheckpointError,
     latest_checkpoint,
     load_checkpoint,
     save_checkpoint,
 )
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.experiments import train as module
+from contrastive_ucb.experiments.trained import load_trained
 
 
 @pytest.fixture(autouse=True)

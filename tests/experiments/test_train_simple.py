@@ -16,14 +16,14 @@ from agents.simple_play import BREAKOUT, SEA, TINY
 from cli_errors import check_error
 from experiments.training_runs import lines, run, same_results
 
-from contrastive_ucb.agents.model_learner import ModelLearner
-from contrastive_ucb.agents.simple import Simple
-from contrastive_ucb.agents.simple_config import SimpleConfig
+from contrastive_ucb.agents.simple.agent import Simple
+from contrastive_ucb.agents.simple.config import SimpleConfig
+from contrastive_ucb.agents.simple.world_model_training import ModelLearner
 from contrastive_ucb.cli import main
+from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.experiments import train as module
 from contrastive_ucb.experiments.trained import load_trained
 from contrastive_ucb.experiments.training import Training
-from contrastive_ucb.training.checkpoint import latest_checkpoint
 
 STEPS = 26
 WORDS = [f"{key}={','.join(map(str, np.atleast_1d(value)))}" for key, value in TINY.items()]

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from experiments.sweep_runs import jobs_of, results_of, solve_table, train_table
 
+from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.experiments.job import Job, run_job
 from contrastive_ucb.experiments.progress import is_busy
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.experiments.worker import BUSY, DONE, FAILED, STOPPED, main, one_line
-from contrastive_ucb.training.checkpoint import latest_checkpoint
 
 
 @pytest.fixture(autouse=True)

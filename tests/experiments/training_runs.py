@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from contrastive_ucb.data.replay_files import ReplayFiles
-from contrastive_ucb.experiments.train import Training, train
-from contrastive_ucb.experiments.trained import load_trained
-from contrastive_ucb.training.checkpoint import (
+from contrastive_ucb.core.checkpoint import (
     latest_checkpoint,
     load_checkpoint,
 )
+from contrastive_ucb.data.replay import ReplayFiles
+from contrastive_ucb.experiments.train import Training, train
+from contrastive_ucb.experiments.trained import load_trained
 
 STEPS = 30
 TINY = {

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.problem import Problem
 from contrastive_ucb.facts.code import fingerprint
 from contrastive_ucb.facts.measure import measure

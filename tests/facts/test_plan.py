@@ -2,7 +2,7 @@
 
 import pytest
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts.plan import plan_of, read_plan
 from contrastive_ucb.facts.probes import PROBES
 from contrastive_ucb.facts.rules import RULES

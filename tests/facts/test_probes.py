@@ -5,15 +5,15 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import LowRankGame, LowRankMDP
 from contrastive_ucb.facts import bounds, probes
 from contrastive_ucb.facts.classes import product_class
-from contrastive_ucb.representation.fit import FiniteModel
+from contrastive_ucb.representation.tabular_fit import FiniteModel
 from contrastive_ucb.training.loop import Round, Session
-from contrastive_ucb.training.streams import stream
 
 SIZES = {"n_states": 4, "n_actions": 2, "rank": 2, "horizon": 3}
 FINITE = {"function_class": "finite", "class_size": 9, "schedule": "theory", "clip": "off"}

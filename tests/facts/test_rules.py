@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.settings import problem_of
 from contrastive_ucb.facts.growth import (
     exponential_misfit,

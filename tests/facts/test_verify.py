@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts import verify as module
 from contrastive_ucb.facts.measure import measure_json
 from contrastive_ucb.facts.plan import Plan, plan_of

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 from scipy.optimize import linprog
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 
 
 def pairs(seed: int, shape: tuple[int, ...], width: float = 1.0) -> tuple[Array, Array]:

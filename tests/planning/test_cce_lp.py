@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from planning.matrix_oracles import cce_by_linprog, gain_by_loops
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.planning import cce_lp
-from contrastive_ucb.planning.cce_lp import cce_by_lp, deviations
-from contrastive_ucb.planning.matrix_game import deviation_gain
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.planning import matrix_game as cce_lp
+from contrastive_ucb.planning.matrix_game import cce_by_lp, deviation_gain, deviations
 
 SHAPE = (7, 3, 4)
 

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning.matrix_oracles import equilibria_by_support
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.planning import exact_pivoting
-from contrastive_ucb.planning.exact_pivoting import exact_lemke_howson
-from contrastive_ucb.planning.pivoting import lemke_howson, measured_gap
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.planning import pivoting as exact_pivoting
+from contrastive_ucb.planning.pivoting import exact_lemke_howson, lemke_howson, measured_gap
 
 seeds = st.integers(0, 10**6)
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 4))
@@ -75,7 +74,7 @@ def test_the_answer_has_no_gain_at_all_before_it_is_rounded(
     row, column = (a * 10.0 ** rng.integers(*exponents, size, endpoint=True) for a in (row, column))
     kept: list[list[Fraction]] = []
 
-    class Kept(exact_pivoting._Tableau):
+    class Kept(exact_pivoting._RationalTableau):
         def mixture(self, labels: list[int]) -> list[float]:
             mass = dict(zip(self.basis, self.table[:, -1], strict=True))
             total = sum(mass.get(label, 0) for label in labels)
@@ -83,7 +82,7 @@ def test_the_answer_has_no_gain_at_all_before_it_is_rounded(
             return super().mixture(labels)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact_pivoting, "_Tableau", Kept)
+        patch.setattr(exact_pivoting, "_RationalTableau", Kept)
         rounded = exact_lemke_howson(row[..., None], column[..., None])
     x, y = kept
     assert gain(row, x, y) == gain(column.T, y, x) == 0
@@ -108,13 +107,13 @@ def test_ties_in_the_ratio_test_do_not_make_the_path_cycle(
     """Of rows with equal ratios, neither the first nor the last may always be taken."""
     pivots = []
 
-    class Counted(exact_pivoting._Tableau):
+    class Counted(exact_pivoting._RationalTableau):
         def pivot(self, entering: int) -> int:
             pivots.append(entering)
             assert len(pivots) < 100, "the path cycles"
             return super().pivot(entering)
 
-    monkeypatch.setattr(exact_pivoting, "_Tableau", Counted)
+    monkeypatch.setattr(exact_pivoting, "_RationalTableau", Counted)
     row, column = np.array(game, dtype=float)[..., None]
     assert_one_of_the_equilibria(row, column)
 

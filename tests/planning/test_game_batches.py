@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from planning.matrix_oracles import no_path, pairs
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.planning import cce_lp, matrix_game
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.planning import matrix_game
 from contrastive_ucb.planning.matrix_game import STAGES, deviation_gain, solve_cce, solve_nash
 
 
@@ -50,7 +50,7 @@ def test_programs_are_shared_along_the_last_leading_axis_only(
     objective: matrix_game.Objective, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matrix_game, "lemke_howson", no_path)
-    monkeypatch.setattr(cce_lp, "MOST_GAMES", 4)
+    monkeypatch.setattr(matrix_game, "MOST_GAMES", 4)
     upper, lower = pairs(11, (3, 2, 11, 3, 3))
     whole = solve_cce(upper, lower, objective=objective)
     assert STAGES.index("linear-program") in whole.stage

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from planning.matrix_oracles import no_path, pairs, zero_sum_value
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.planning import cce_lp, matrix_game
-from contrastive_ucb.planning.cce_lp import games_a_program
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.planning import matrix_game
 from contrastive_ucb.planning.matrix_game import (
     CCE,
     ROUNDING,
     STAGES,
     deviation_gain,
+    games_a_program,
     solve_cce,
     solve_nash,
 )
@@ -139,8 +139,8 @@ def test_programs_of_large_games_hold_few_of_them(monkeypatch: pytest.MonkeyPatc
         solved.append(len(upper))
         return cost
 
-    monkeypatch.setattr(cce_lp, "_solve", counts)
-    cce_lp.cce_by_lp(*np.zeros((3, 30, 25, 25)))
+    monkeypatch.setattr(matrix_game, "_solve", counts)
+    matrix_game.cce_by_lp(*np.zeros((3, 30, 25, 25)))
     assert solved == [12, 12, 6]
 
 

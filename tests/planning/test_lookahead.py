@@ -5,12 +5,11 @@ import tracemalloc
 import numpy as np
 import torch
 
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.planning.lookahead import Lookahead, Uncertainty, ahead_of, kernel_on
 from contrastive_ucb.planning.value_iteration import plan
-from contrastive_ucb.representation.fitted import Fitted
-from contrastive_ucb.representation.neural import NeuralClass, initial_weights
-from contrastive_ucb.training.streams import stream
+from contrastive_ucb.representation.neural import Fitted, NeuralClass, initial_weights
 
 H, S, A, RANK = 4, 5, 3, 2
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import LowRankGame
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.planning.markov_game import (

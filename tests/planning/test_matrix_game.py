@@ -12,7 +12,7 @@ from planning.matrix_oracles import (
     zero_sum_value,
 )
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.planning import matrix_game
 from contrastive_ucb.planning.matrix_game import (
     CCE,

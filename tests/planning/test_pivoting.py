@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning.matrix_oracles import equilibria_by_support
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.planning import pivoting
 from contrastive_ucb.planning.pivoting import chunks, lemke_howson, sum_in_order
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.planning.matrix_game import deviation_gain
-from contrastive_ucb.planning.regret_matching import regret_matching
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.planning.matrix_game import deviation_gain, regret_matching
 
 UPPER, LOWER = np.random.default_rng(0).normal(size=(2, 3, 4, 60))
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import Kernel
 from contrastive_ucb.planning.value_iteration import greedy, occupancy, plan, policy_value
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from contrastive_ucb.core.checkpoint import save_checkpoint
+from contrastive_ucb.core.events import Event, JsonlListener
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.training.checkpoint import save_checkpoint
-from contrastive_ucb.training.events import Event, JsonlListener
 
 STEPS = (1, 2, 4, 8, 16, 32, 64)
 SEA_STEPS = tuple(step for step in range(1, 401) if step % 8 == 0 or step % 100 == 0)

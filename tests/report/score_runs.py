@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from contrastive_ucb.core.events import Event, JsonlListener
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.stats.published import atari100k
-from contrastive_ucb.training.events import Event, JsonlListener
 
 
 def write_deep_run(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from contrastive_ucb.agents.presets import ALGORITHMS, DEEP_PRESETS, configure
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.agents.deep.presets import ALGORITHMS, DEEP_PRESETS, configure
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.agent_table import (
     differences,
     markdown_table,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contrastive_ucb.agents.presets import DEEP_PRESETS
+from contrastive_ucb.agents.deep.presets import DEEP_PRESETS
 from contrastive_ucb.commands.bench_deep import MARKS
 from contrastive_ucb.stats.control_scores import NAMES, control_scores
 

@@ -5,8 +5,8 @@ import re
 import pytest
 from report.runs import write_demo, write_game_run, write_run, write_sea_run
 
-from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.report.demo_page import write_demo_page
 from contrastive_ucb.report.demo_text import INTRO, PEERS

@@ -10,7 +10,7 @@ from report.pages import fact, write_facts
 from report.score_runs import write_deep_run
 from report.test_html import Outline
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.facts import (
     Fact,
     counted,

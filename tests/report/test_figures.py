@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from report.runs import STEPS, write_demo, write_run
 
-from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.figures import curves, lock_figure, save_png, to_svg
 from contrastive_ucb.report.interval import mean_interval
 from contrastive_ucb.report.read import read_groups

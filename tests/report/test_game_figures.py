@@ -8,7 +8,8 @@ import pytest
 from report.runs import GAME, STEPS, write_game_run
 
 from contrastive_ucb import LowRankGame
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.checkpoint import save_checkpoint
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.evaluation.games import exploitability, game_value, nash
 from contrastive_ucb.experiments.solve import Problem, solve
 from contrastive_ucb.report.figures import curves, save_png, to_svg
@@ -19,7 +20,6 @@ from contrastive_ucb.report.game_figures import (
 )
 from contrastive_ucb.report.pair import Pair, learnt_and_exact
 from contrastive_ucb.report.read import read_groups
-from contrastive_ucb.training.checkpoint import save_checkpoint
 
 SIZES = {
     "lowrank-game": {"n_states": 4, "n_actions": [3, 2], "rank": 2, "horizon": 2},

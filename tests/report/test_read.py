@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from report.runs import STEPS, write_run
 
-from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.read import agent_order, missing_seeds, read_groups
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.markers import between
 from contrastive_ucb.report.readme import main, results_text
 from contrastive_ucb.report.tables import NOTHING

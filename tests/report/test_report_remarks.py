@@ -11,6 +11,7 @@ from report.runs import write_game_run, write_run
 from report.score_runs import write_atari, write_deep_run
 
 from contrastive_ucb.cli import main
+from contrastive_ucb.core.versions import versions
 from contrastive_ucb.experiments.grid import grid_of
 from contrastive_ucb.experiments.store import VERSIONS, RunFolder
 from contrastive_ucb.report import aggregates as agg
@@ -24,7 +25,6 @@ from contrastive_ucb.report.tables import NOTHING
 from contrastive_ucb.report.task_table import task_section, task_table
 from contrastive_ucb.stats.aggregate import Scores
 from contrastive_ucb.stats.control_scores import control_scores
-from contrastive_ucb.versions import versions
 
 
 def page_of(root: Path, ending: str = "html") -> str:

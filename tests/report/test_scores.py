@@ -10,7 +10,7 @@ from report.runs import write_game_run, write_run
 from report.score_runs import raw_score, write_atari, write_deep_run
 
 from contrastive_ucb.cli import main
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.catalog import experiment
 from contrastive_ucb.experiments.grid import grid_of
 from contrastive_ucb.experiments.spec import RunSpec

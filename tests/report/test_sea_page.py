@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from report.runs import write_sea_run
 
-from contrastive_ucb.agents.presets import ALGORITHMS, BONUSES
+from contrastive_ucb.agents.deep.presets import ALGORITHMS, BONUSES
 from contrastive_ucb.commands import train
 from contrastive_ucb.commands.demo import FIRST_UPDATE, Demo, _train_command, dives_of
 from contrastive_ucb.commands.options import parse
-from contrastive_ucb.envs.deepsea_grid import DeepSeaGrid
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.envs.deepsea import DeepSeaGrid
 from contrastive_ucb.experiments.train import Training
 from contrastive_ucb.experiments.train import train as train_one
 from contrastive_ucb.report.read import agent_order, read_groups

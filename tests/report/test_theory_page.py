@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts.plan import read_plan
 from contrastive_ucb.facts.record import Record
 from contrastive_ucb.facts.rows import Row

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.frames import Picture
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.evaluation.watch import Moment
+from contrastive_ucb.evaluation.playback import Moment
 from contrastive_ucb.report.video import (
     CURVE,
     INK,

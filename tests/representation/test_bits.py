@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from contrastive_ucb.representation.bits import (
+from contrastive_ucb.representation.world_model import (
     GROUP,
     BitPrior,
     bits_of,

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.representation.contrastive import (
     contrastive_loss,
     contrastive_weights,

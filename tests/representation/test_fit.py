@@ -7,15 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.data import counts as counts_module
-from contrastive_ucb.data.collect import Tuples, collect, n_uniforms
+from contrastive_ucb.data.sampler import Tuples, collect, n_uniforms
 from contrastive_ucb.envs import LowRankMDP
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.representation.contrastive import lift
-from contrastive_ucb.representation.fit import LEAST, CountsModel, FiniteModel, class_around
-from contrastive_ucb.representation.sums import DenseSums
+from contrastive_ucb.representation.tabular_fit import (
+    LEAST,
+    CountsModel,
+    DenseSums,
+    FiniteModel,
+    class_around,
+)
 
 B, H, S, A, D = 2, 2, 4, 2, 2
 Z = S * A

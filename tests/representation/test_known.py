@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from contrastive_ucb.data.collect import Tuples, collect, n_uniforms
+from contrastive_ucb.data.sampler import Tuples, collect, n_uniforms
 from contrastive_ucb.envs import LowRankMDP
 from contrastive_ucb.envs.batch import EnvBatch
-from contrastive_ucb.representation.known import TABLE_CELLS, TableModel, TrueFeaturesModel
+from contrastive_ucb.representation.known_features import TABLE_CELLS, TableModel, TrueFeaturesModel
 
 B, H, S, A, D = 2, 3, 5, 2, 3
 NEGATIVES = np.array([0.3, 0.3, 0.2, 0.1, 0.1])

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from contrastive_ucb.data.density import Negatives
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.data.negatives import Negatives
 from contrastive_ucb.data.observations import ObservationData, Transitions
 from contrastive_ucb.envs.rich_lock import RichLock
-from contrastive_ucb.representation.fitted import Fitted
 from contrastive_ucb.representation.neural import (
+    Fitted,
     NeuralClass,
     initial_weights,
     inputs,
@@ -29,7 +30,6 @@ from contrastive_ucb.representation.neural import (
     shared_slopes,
 )
 from contrastive_ucb.representation.neural_fit import Recipe, check_finite, train
-from contrastive_ucb.training.streams import stream
 
 H, N, M, D, A, RANK = 3, 5, 4, 6, 2, 3
 RECIPE = Recipe(

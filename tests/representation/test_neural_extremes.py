@@ -7,11 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrastive_ucb.data.density import Negatives
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.data.negatives import Negatives
 from contrastive_ucb.data.observations import ObservationData, Transitions
 from contrastive_ucb.envs.rich_lock import RichLock
-from contrastive_ucb.representation.fitted import Fitted
 from contrastive_ucb.representation.neural import (
+    Fitted,
     NeuralClass,
     initial_weights,
     inputs,
@@ -24,7 +25,6 @@ from contrastive_ucb.representation.neural_fit import (
     check_finite,
     train,
 )
-from contrastive_ucb.training.streams import stream
 
 SIZE = 4
 RECIPE = Recipe(

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from contrastive_ucb.representation.encoders import Encoder
 from contrastive_ucb.representation.heads import DuelingHead
-from contrastive_ucb.representation.precision import dtype_of
-from contrastive_ucb.representation.rescale import rescale
+from contrastive_ucb.representation.layers import dtype_of, rescale
 from contrastive_ucb.representation.spr import TransitionModel
 
 LOW = dtype_of("bfloat16")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from contrastive_ucb.representation.rescale import flatten, rescale
+from contrastive_ucb.representation.layers import flatten, rescale
 
 
 def normal(*shape: int) -> Tensor:

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.data import counts as counts_module
 from contrastive_ucb.envs import DeepSea, LowRankMDP
 from contrastive_ucb.representation.contrastive import normalise
-from contrastive_ucb.representation.fit import CountsModel
-from contrastive_ucb.representation.reseed import most_alike, reseeded
-from contrastive_ucb.representation.sums import make_sums
+from contrastive_ucb.representation.tabular_fit import CountsModel, make_sums, most_alike, reseeded
 
 
 def fitted(monkeypatch: pytest.MonkeyPatch, sparse: bool, **settings: object) -> CountsModel:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.data.collect import Tuples
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.data.counts import DenseCounts, SparseCounts
+from contrastive_ucb.data.sampler import Tuples
 from contrastive_ucb.representation.contrastive import contrastive_loss, likelihood_loss
-from contrastive_ucb.representation.sums import DenseSums, SparseSums, make_sums
+from contrastive_ucb.representation.tabular_fit import DenseSums, SparseSums, make_sums
 
 B, H, Z, S, D = 2, 3, 5, 4, 3
 NEGATIVES = np.array([0.4, 0.3, 0.2, 0.1])

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from contrastive_ucb.representation.trunks import Gates, Trunk, channels_last, flat, gated
+from contrastive_ucb.representation.world_model import Gates, Trunk, channels_last, flat, gated
 
 B, A = 3, 4
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import mannwhitneyu, trim_mean
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.stats.aggregate import (
     Scores,
     human_normalised,

@@ -5,8 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.stats import bootstrap
 from contrastive_ucb.stats.aggregate import (
     Scores,
@@ -25,7 +26,6 @@ from contrastive_ucb.stats.bootstrap import (
     redraw,
     sorted_runs,
 )
-from contrastive_ucb.training.streams import stream
 
 AGGREGATES = {"mean": mean, "median": median, "iqm": iqm, "gap": optimality_gap}
 

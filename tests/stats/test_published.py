@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.stats.aggregate import iqm, mean, median
 from contrastive_ucb.stats.published import atari100k, printed_aggregates
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.stats import slopes
 from contrastive_ucb.stats.slopes import slope, slope_interval
-from contrastive_ucb.training.streams import stream
 
 ROUNDS = np.arange(1.0, 301)
 

@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.training.checkpoint import (
+from contrastive_ucb.core.checkpoint import (
     CheckpointError,
     latest_checkpoint,
     load_checkpoint,
     prune_checkpoints,
     save_checkpoint,
 )
-from contrastive_ucb.training.files import publish, write_atomically
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import publish, write_atomically
 
 
 def same(left, right):
@@ -155,7 +155,7 @@ def test_checkpoints_do_not_import_torch(tmp_path):
     """The provable tier starts in a fraction of the time without it."""
     program = (
         "import sys, pathlib, numpy;"
-        "from contrastive_ucb.training.checkpoint import load_checkpoint, save_checkpoint;"
+        "from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint;"
         "path = save_checkpoint(pathlib.Path(sys.argv[1]), 0, {'x': numpy.ones(2)});"
         "load_checkpoint(path);"
         "sys.exit('torch' in sys.modules)"
@@ -283,8 +283,8 @@ def test_arrays_of_another_checkpoint_are_noticed(tmp_path):
 KILLED_HALFWAY = """
 import os, signal, sys
 from pathlib import Path
-from contrastive_ucb.training.checkpoint import save_checkpoint
-from contrastive_ucb.training import checkpoint, files
+from contrastive_ucb.core.checkpoint import save_checkpoint
+from contrastive_ucb.core import checkpoint, files
 
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)

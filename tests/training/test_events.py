@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.training.events import (
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.events import (
     Event,
     JsonlListener,
     Listener,

@@ -4,7 +4,7 @@ from math import floor, log10
 
 import pytest
 
-from contrastive_ucb.training.grid import on_grid
+from contrastive_ucb.core.events import on_grid
 
 
 @pytest.mark.parametrize("per_decade", [10, 100])

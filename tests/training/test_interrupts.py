@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import contrastive_ucb as cu
-from contrastive_ucb.training.interrupts import interrupts
+from contrastive_ucb.core.runtime import interrupts
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import contrastive_ucb as cu
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.evaluation import tracker
-from contrastive_ucb.training.threads import one_thread
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.runtime import one_thread
+from contrastive_ucb.evaluation import trackers as tracker
 
 
 def small(seed: int = 0) -> cu.LowRankMDP:

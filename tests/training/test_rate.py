@@ -7,9 +7,9 @@ import pytest
 from experiments.training_runs import STEPS, lines, run, training
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from contrastive_ucb.core.events import MARKS, Rate
 from contrastive_ucb.experiments import train as module
 from contrastive_ucb.experiments.training import Training
-from contrastive_ucb.training.rate import MARKS, Rate
 
 
 def speeds(moments):

@@ -9,10 +9,10 @@ import torch
 from agents.simple_play import BREAKOUT, SEA, TINY
 from experiments.training_runs import same
 
-from contrastive_ucb.agents.simple_config import configure_simple
+from contrastive_ucb.agents.simple.config import configure_simple
+from contrastive_ucb.core.events import Event
 from contrastive_ucb.envs.gym_frames import GymFrames
 from contrastive_ucb.experiments.training import Training
-from contrastive_ucb.training.events import Event
 from contrastive_ucb.training.simple import SimpleTrainer
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.training.streams import restore_stream, stream, stream_state
+from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
 
 
 def test_same_seed_and_name_give_the_same_draws():

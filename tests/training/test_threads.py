@@ -6,7 +6,7 @@ import torch
 from threadpoolctl import threadpool_info
 
 import contrastive_ucb as cu
-from contrastive_ucb.training.threads import one_thread, set_threads, threads
+from contrastive_ucb.core.runtime import one_thread, set_threads, threads
 
 
 def used() -> set[int]:

@@ -36,7 +36,7 @@ from contrastive_ucb.bonus.elliptical import (
     elliptical_width,
     log_det,
 )
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.checks import check_size
 
 LONG = 128  # about the d from which moving the factor by one row is faster than a fresh one
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contrastive_ucb.agents.presets import ALGORITHMS
+from contrastive_ucb.agents.deep.presets import ALGORITHMS
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.report.agent_table import differences, rows, settings_of, text_table
 

@@ -14,10 +14,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.commands.timing import in_turns
-from contrastive_ucb.training.files import write_atomically
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.files import write_atomically
 
 if TYPE_CHECKING:
     from contrastive_ucb.commands.bench_games import Games
@@ -152,7 +152,7 @@ def _large(options: Theory) -> dict[str, float]:
 
 
 def _large_run(send: Connection, negatives: str, seed: int, rounds: int) -> None:
-    from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.envs import LowRankMDP
 
     env = LowRankMDP(n_states=2000, n_actions=10, rank=10, horizon=10, seed=seed)
@@ -169,7 +169,7 @@ def _large_run(send: Connection, negatives: str, seed: int, rounds: int) -> None
 
 def _session(seeds: list[int]) -> Session:
     """The F1 setting."""
-    from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.envs import LowRankMDP
     from contrastive_ucb.training.loop import Session
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.marks import table
+from contrastive_ucb.core.checks import check_size
 
 Figures = dict[str, float | None]
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import linprog
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.timing import in_turns
-from contrastive_ucb.planning.cce_lp import cce_by_lp
-from contrastive_ucb.planning.matrix_game import STAGES, deviation_gain, solve_cce
-from contrastive_ucb.training.streams import stream
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.planning.matrix_game import STAGES, cce_by_lp, deviation_gain, solve_cce
 
 SIZES = (3, 5, 10)
 SMALL_BATCH = 60  # games of 3x3 in one call of the agent, mostly
@@ -112,7 +111,7 @@ def _one_size(options: Games, size: int) -> dict[str, float]:
 
 def _whole_run(options: Games) -> float:
     """Seconds of ten seeds on the 3x3 game S=6, d=3, H=3, evaluated exactly in every round."""
-    from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
+    from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
     from contrastive_ucb.envs import LowRankGame
 
     seeds = list(range(options.seed, options.seed + 10))

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from contrastive_ucb.commands.timing import in_turns
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.core.runtime import keep_freed_memory
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.experiments.train import Training
-from contrastive_ucb.training.allocator import keep_freed_memory
-from contrastive_ucb.training.streams import stream
 
 LIFE = 1000  # steps of an episode
 WINDOW = 16

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.marks import table
+from contrastive_ucb.core.checks import check_size
 
 if TYPE_CHECKING:
-    from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.data.observations import ObservationData
 
 MARKED_HORIZON = 12  # the marks are for this H
@@ -55,10 +55,10 @@ class Neural:
 
 def measure(options: Neural) -> dict[str, float]:
     """The ratio of refits, and what rounds take, by the clock and of one core."""
-    from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.commands.timing import in_turns
+    from contrastive_ucb.core.runtime import threads
     from contrastive_ucb.envs.rich_lock import RichLock
-    from contrastive_ucb.training.threads import threads
 
     agent = ContrastiveUCB(RichLock(options.horizon, seed=options.seed), seed=options.seed)
     with threads(1):
@@ -104,17 +104,17 @@ def _one_by_one(agent: ContrastiveUCB) -> None:
 
 
 def _data(agent: ContrastiveUCB) -> ObservationData:
-    from contrastive_ucb.agents.observed_world import ObservedWorld
+    from contrastive_ucb.agents.finite.observed_world import ObservedWorld
 
     assert isinstance(agent.world, ObservedWorld)
     return agent.world.data
 
 
 def _refit(agent: ContrastiveUCB, data: ObservationData) -> None:
-    from contrastive_ucb.agents.observed_world import ObservedWorld
+    from contrastive_ucb.agents.finite.observed_world import ObservedWorld
+    from contrastive_ucb.core.random_streams import stream
     from contrastive_ucb.representation.neural import initial_weights
     from contrastive_ucb.representation.neural_fit import train
-    from contrastive_ucb.training.streams import stream
 
     world = agent.world
     assert isinstance(world, ObservedWorld)

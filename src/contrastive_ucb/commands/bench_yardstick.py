@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.registry import make_deep_env
-from contrastive_ucb.training.streams import stream
 
 FILE = Path("benchmarks", "yardstick.py")
 KINDS = {"yardstick_spr": False, "yardstick_spr_ucb": True}  # whether it has the bonus

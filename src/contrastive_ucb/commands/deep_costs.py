@@ -22,10 +22,9 @@ from contrastive_ucb.commands.bench_memory import full_memory
 from contrastive_ucb.commands.bench_yardstick import KINDS, Rig, elsewhere, find
 from contrastive_ucb.commands.clock import Clock
 from contrastive_ucb.commands.timing import in_turns
+from contrastive_ucb.core.runtime import keep_freed_memory, one_thread, threads
 from contrastive_ucb.experiments.train import Training
-from contrastive_ucb.training.allocator import keep_freed_memory
 from contrastive_ucb.training.deep import Trainer
-from contrastive_ucb.training.threads import one_thread, threads
 
 Learners = dict[str, Trainer]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.core.checks import check_size
 
 if TYPE_CHECKING:
     from contrastive_ucb.experiments.problem import Problem
@@ -119,9 +119,9 @@ def dives_of(options: Demo) -> list[list[Training]]:
 
 def _dive(trainings: list[Training], out: Path) -> dict[str, Any]:
     """Train the seeds of one agent; what all their summaries say together."""
+    from contrastive_ucb.core.runtime import threads
     from contrastive_ucb.experiments.solve import overall
     from contrastive_ucb.experiments.train import train
-    from contrastive_ucb.training.threads import threads
 
     with threads(1):
         done = [train(training, out) for training in trainings]

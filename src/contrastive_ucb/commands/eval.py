@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse, run_and_rest
 from contrastive_ucb.commands.train import text_of, use_threads
+from contrastive_ucb.core.checks import check_size
 
 HELP = """usage: cucb eval RUN [options]
 
@@ -51,9 +51,9 @@ def run(arguments: Sequence[str]) -> None:
     path, rest = given
     options = parse(Evaluate, rest, f"cucb eval {path}", Evaluate())
 
+    from contrastive_ucb.core.runtime import choose_device
     from contrastive_ucb.evaluation.rollouts import digest, evaluate
     from contrastive_ucb.experiments.trained import load_trained  # imports torch
-    from contrastive_ucb.training.device import choose_device
 
     trained = load_trained(Path(path), choose_device(options.device))
     use_threads(options.threads, trained.frame_shape)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import tyro
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import draft_of
 from contrastive_ucb.experiments.store import FULL
-from contrastive_ucb.training.files import draft_of
 
 if TYPE_CHECKING:
     from contrastive_ucb.report.read import Damage

@@ -9,12 +9,12 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse, run_and_rest
 from contrastive_ucb.commands.train import text_of, use_threads
+from contrastive_ucb.core.checks import check_size
 
 if TYPE_CHECKING:
-    from contrastive_ucb.evaluation.watch import Moment, Viewing
+    from contrastive_ucb.evaluation.playback import Moment, Viewing
     from contrastive_ucb.experiments.trained import Trained
 
 HELP = """usage: cucb play RUN [options]
@@ -73,9 +73,9 @@ def run(arguments: Sequence[str]) -> None:
     options = parse(Play, rest, f"cucb play {path}", Play())
     video = _video_path(options.video)
 
-    from contrastive_ucb.evaluation.watch import Viewing
+    from contrastive_ucb.core.runtime import choose_device
+    from contrastive_ucb.evaluation.playback import Viewing
     from contrastive_ucb.experiments.trained import load_trained  # imports torch
-    from contrastive_ucb.training.device import choose_device
 
     trained = load_trained(Path(path), choose_device(options.device))
     use_threads(options.threads, trained.frame_shape)
@@ -120,7 +120,7 @@ def _play(
     trained: Trained, viewing: Viewing, video: Path | None, options: Play
 ) -> tuple[list[Moment], int]:
     """The moments without their pictures, which go into the video, and its number of frames."""
-    from contrastive_ucb.evaluation.watch import watch
+    from contrastive_ucb.evaluation.playback import watch
     from contrastive_ucb.report.video import film, write_video
 
     moments = watch(trained.agent, trained.env, trained.seed, viewing, trained.config.atari)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.commands.out_file import check_file, explained, say_damage
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 
 HELP = """usage: cucb report FOLDER [--out FILE]
 
@@ -53,9 +53,9 @@ def run(arguments: Sequence[str]) -> None:
         )
 
     from contrastive_ucb.commands.demo_plan import demo_plans
+    from contrastive_ucb.core.files import write_atomically
     from contrastive_ucb.report.run_files import report_files
     from contrastive_ucb.report.run_page import counts_of
-    from contrastive_ucb.training.files import write_atomically
 
     command = shlex.join(["cucb", "report", *arguments])
     found, files = report_files(Path(folder), options.out, command, demo_plans, options.facts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.commands.out_file import check_file, explained, say_damage
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 
 if TYPE_CHECKING:
     from contrastive_ucb.report.reproduce_page import RunHere
@@ -82,10 +82,10 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _write(what: str, here: RunHere, out: Path, command: str) -> None:
+    from contrastive_ucb.core.files import write_atomically
     from contrastive_ucb.report.plain_text import latex_of, markdown_of
     from contrastive_ucb.report.reproduce_page import figure_of, page_of
     from contrastive_ucb.report.style import save_png, to_svg
-    from contrastive_ucb.training.files import write_atomically
 
     if out.suffix == ".png":
         save_png(figure_of(what, here), out)

@@ -10,11 +10,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from contrastive_ucb.agents.config import AgentConfig, GameConfig
-from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS, game_preset, preset
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig
+from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS, game_preset, preset
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.commands.solve_envs import ENVIRONMENTS, File
+from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.experiments.environments import family_of
 
 E = TypeVar("E")

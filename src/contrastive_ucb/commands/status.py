@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.commands.run_table import summary_of, table_of
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.progress import states_of, watched_folder
 
 HELP = """usage: cucb status FOLDER [--json]

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.commands.run_table import LiveTable, counted, summary_of, table_of
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.catalog import ABOUT, CATALOG, experiment
 from contrastive_ucb.experiments.cluster import run_ray
 from contrastive_ucb.experiments.grid import Grid, read_grid

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from contrastive_ucb.agents.presets import ALGORITHMS
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.agents.deep.presets import ALGORITHMS
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.commands.train_help import settings_help, takes
+from contrastive_ucb.core.checks import check_size
 
 HELP = f"""usage: cucb train ENV [options]
 
@@ -95,9 +95,8 @@ def run(arguments: Sequence[str]) -> None:
         emit_seeds(env, rest, options)
         return
 
+    from contrastive_ucb.core.runtime import choose_device, keep_freed_memory
     from contrastive_ucb.experiments.train import Training, train  # imports torch
-    from contrastive_ucb.training.allocator import keep_freed_memory
-    from contrastive_ucb.training.device import choose_device
 
     training = Training(env, options.algo, settings, options.steps, options.seed)
     keep_freed_memory()
@@ -151,7 +150,7 @@ def _without(words: Sequence[str], names: Sequence[str]) -> list[str]:
 
 def use_threads(asked: int | None, frame_shape: tuple[int, ...]) -> None:
     """Use the threads that were asked for, or those that suit the frames."""
-    from contrastive_ucb.training.threads import set_threads, suitable_threads  # imports torch
+    from contrastive_ucb.core.runtime import set_threads, suitable_threads  # imports torch
 
     set_threads(asked or suitable_threads(frame_shape))
 

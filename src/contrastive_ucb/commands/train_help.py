@@ -11,9 +11,9 @@ from textwrap import wrap
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
-from contrastive_ucb.agents.simple_config import FULL, SimpleConfig
-from contrastive_ucb.checks import kinds_of
+from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.simple.config import FULL, SimpleConfig
+from contrastive_ucb.core.checks import kinds_of
 
 WIDTH = 80  # columns of the help
 EXAMPLES = {"support": "0,10", "epsilon": "1,0.1", "extra_rounds": "8,12"}
@@ -21,7 +21,7 @@ EXAMPLES = {"support": "0,10", "epsilon": "1,0.1", "extra_rounds": "8,12"}
 
 def settings_help() -> str:
     """Every setting of --set with its usual value, what it takes, and what it means."""
-    from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS  # imports torch
+    from contrastive_ucb.agents.deep.presets import BONUSES, DEEP_PRESETS  # imports torch
     from contrastive_ucb.experiments.settings import rainbow_kinds
 
     usual = DEEP_PRESETS["spr-ucb"]

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
 from typing import Any
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 
 
 def train_seeds(words: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:

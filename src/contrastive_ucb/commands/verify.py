@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
-from contrastive_ucb.checks import check_size
 from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
 
 if TYPE_CHECKING:
     from contrastive_ucb.facts.plan import Plan

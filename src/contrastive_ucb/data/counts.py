@@ -11,7 +11,7 @@ the paper's sampler but the same minimiser with less noise.
 
 Row Z of the tables is the pair nobody has ever visited: `pseudo` visits that lead wherever P^-
 leads, with either label. Its features are those of every unvisited pair (see
-`representation/fit.py`).
+`representation/tabular_fit.py`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.data.collect import Tuples
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.data.sampler import Tuples
 
 DENSE_CELLS = 1_000_000  # cells a seed up to which a table is used; a table of 2,000 states is 400x
 

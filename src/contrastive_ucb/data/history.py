@@ -1,27 +1,60 @@
-"""The frames, actions and rewards of recent episodes: a ring buffer that stores every frame once.
+"""What a world model learns from: a few steps in a row with the frames around them."""
 
-Time counts entries from 0 and never wraps; time t is stored in slot t % slots.
+from __future__ import annotations
 
-    time         0    1    2    3        4    5    6
-    frame        f0   f1   f2   f3       f0   f1   f2
-    action       a0   a1   a2   closing  a0   a1   (current: its action is still to come)
-    transition   0    1    2             3    4
-
-The frame of entry t is the newest one of the observation in which a_t was taken. An episode ends
-with a closing entry, which holds its final frame and no action, so the observation after any
-transition t is the one at t + 1, whether the episode continued, terminated or was truncated.
-
-The capacity counts transitions. The ring has room for one closing entry per ten of them; where
-episodes are shorter than that on average, the oldest transitions leave earlier.
-"""
-
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from contrastive_ucb.arrays import BoolArray, IntArray
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.arrays import BoolArray, IntArray
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.data.nstep import first_end, jump_mask
+
+
+@dataclass(frozen=True)
+class Windows:
+    """T steps from each of B times on; those after the end of the episode do not count.
+
+    frames      (B, stack + T, C, ...)  those of the first observation, then one a step
+    actions     (B, T)
+    rewards     (B, T)
+    terminated  (B, T)
+    alive       (B, T)  whether the step belongs to the episode of the first one
+    shown       (B, T)  whether the frame after it does, and there is anything to see in it
+    """
+
+    frames: Frames
+    actions: IntArray
+    rewards: NDArray[np.float64]
+    terminated: BoolArray
+    alive: BoolArray
+    shown: BoolArray
+
+
+def read_windows(history: History, times: IntArray, length: int) -> Windows:
+    """The windows of `length` steps from `times` (B,) on.
+
+    All steps up to `length`, or to the end of the episode, must be stored.
+    """
+    steps = history.following(times, length)
+    terminated, truncated = history.at("terminated", steps), history.at("truncated", steps)
+    last = first_end(terminated, truncated)[:, None]
+    # Entries of an episode lie side by side; behind its closing entry that one repeats.
+    around = np.arange(1 - history.stack, length + 1)
+    frames = history.frames(
+        times[:, None] + np.minimum(around, last + 1), history.at("start", times)[:, None]
+    )
+    return Windows(
+        frames=frames,
+        actions=history.at("action", steps),
+        rewards=history.at("reward", steps),
+        terminated=terminated,
+        alive=np.arange(length) <= last,
+        shown=jump_mask(terminated, truncated, length),
+    )
+
 
 Frames = NDArray[Any]
 

@@ -25,8 +25,8 @@ from typing import Literal
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, BoolArray, IntArray
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
+from contrastive_ucb.core.checks import check_size
 
 Cut = Literal["episode", "published"]
 CUTS: tuple[Cut, ...] = ("episode", "published")

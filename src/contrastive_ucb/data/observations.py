@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_ucb.arrays import Array, BoolArray, IntArray
+from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
 
 Floats = NDArray[np.float32]
 Sampler = Literal["shared", "paper"]  # many negatives a positive, or one label a tuple

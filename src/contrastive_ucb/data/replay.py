@@ -1,35 +1,201 @@
-"""Replay: prioritized memory of transitions, from which n-step windows and sequences are drawn.
+"""What a draw from the replay memory gives: n-step batches, and plain windows of transitions."""
 
-    replay.begin(frame)                                            # after env.reset()
-    replay.add(action, reward, frame, terminated, truncated)       # after env.step(action)
-    batch = replay.sample(stream.random(32), importance_exponent=0.4)
-    replay.update_priorities(batch.index, priority)
+from __future__ import annotations
 
-An index is a time (see `data/history.py`) and never refers to another transition: writing to a
-transition that has left the memory has no effect on the one that took its slot.
-
-| paper (Schaul et al.) | here                  |                                                  |
-|-----------------------|-----------------------|--------------------------------------------------|
-| alpha                 | `priority_exponent`   | 0 draws uniformly                                |
-| beta                  | `importance_exponent` | 0 leaves the bias, 1 corrects it fully           |
-| p_i^alpha             | leaf of the sum tree  | 0 while transition i cannot be drawn             |
-| w_i                   | `weights`             | (min p / p_i)^(alpha beta), largest in batch 1   |
-| max_i p_i             | `new_priority`        | new transitions: "largest" so far, or "one"      |
-| line 8, segments      | `draws`               | "stratified", or "independent" as in SPR's code  |
-"""
-
-from collections.abc import Mapping
+import hashlib
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from safetensors import numpy as safetensors
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.checks import check_size
-from contrastive_ucb.data.batch import Batch, Window, read_window
-from contrastive_ucb.data.history import Frames, History
+from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
+from contrastive_ucb.core.checkpoint import CheckpointError
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.files import write_atomically
+from contrastive_ucb.data.history import Frames, History, stacks
 from contrastive_ucb.data.nstep import Cut, check_rule, first_end, jump_mask, n_step
 from contrastive_ucb.data.sumtree import SumTree
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B drawn windows. `frames` and `bootstrap` are overwritten by the next draw of this size.
+
+    index      (B,)    time t of the transition
+    frames     (B, K + stack, C, ...)  raw frames; `observations` are windows of them
+    actions    (B, max(K, 1))  a_t, a_{t+1}, ...; beyond the end those of the next episode
+    mask       (B, K)  1 where s_{t+1} .. s_{t+K} is an observation to predict (`jump_mask`)
+    steps      (B, n)  times of the n transitions of the return, for `extra`
+    step_weights  (B, n)  discount**k where step k counts: their dot product with any quantity of
+                       the steps is its n-step sum
+    returns    (B,)    the n-step sum of the rewards
+    bootstrap  (B, stack * C, ...)  the observation whose value is added to it, ...
+    discounts  (B,)    ... with this factor, 0 after a termination
+    weights    (B,)    importance weights, the largest is 1
+    """
+
+    index: IntArray
+    frames: Frames
+    stack: int
+    actions: IntArray
+    mask: Floats
+    steps: IntArray
+    step_weights: Floats
+    returns: Floats
+    bootstrap: Frames
+    discounts: Floats
+    weights: Floats
+
+    @property
+    def observations(self) -> Frames:
+        """s_t .. s_{t+K}, a read-only view (B, 1 + K, stack * C, ...); garbage where masked."""
+        return stacks(self.frames, self.stack)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The T transitions from each index on, whatever episodes they belong to.
+
+    times      (B, T)
+    frames     (B, T + stack - 1, C, ...)  overwritten by the next window of this size
+    seen       (B, T, stack)  False where a frame of the stack is of an earlier episode, hence blank
+    shown      (B, T)  step whose observation the published code shows here: after an end at a step
+                       e <= K it repeats that of e
+    actions, previous  (B, T)  the action taken at each step, and at the one before (0: unknown)
+    terminated, truncated  (B, T)
+    """
+
+    times: IntArray
+    frames: Frames
+    seen: BoolArray
+    shown: IntArray
+    actions: IntArray
+    previous: IntArray
+    terminated: BoolArray
+    truncated: BoolArray
+
+    def observations(self) -> Frames:
+        """A copy (B, T, stack * C, ...) with the blanks in place."""
+        stack = self.seen.shape[2]
+        out = stacks(self.frames, stack).copy()
+        split = out.reshape(*self.seen.shape, *self.frames.shape[2:])
+        split[~self.seen] = 0
+        return out
+
+
+def read_window(
+    history: History, index: IntArray, length: int, jumps: int, out: Frames | None = None
+) -> Window:
+    """The `length` transitions from each of `index` (B,) on; their frames go to `out`."""
+    history.check_stored(index)
+    number = history.at("transition", index)
+    if number.max() + length > history.n_transitions:
+        raise IndexError(
+            f"{length} transitions from {index[number.argmax()]} on are not all stored yet;"
+            f" make the replay with window={length} to draw only those that have them"
+        )
+    times = history.following(index, length)
+    # Entries of one episode lie side by side, and what is before the first one is blank.
+    every = np.concatenate([index[:, None] + np.arange(1 - history.stack, 0), times], axis=1)
+    start = history.at("start", times)
+    depth = np.lib.stride_tricks.sliding_window_view(every, history.stack, axis=1)
+    terminated, truncated = history.at("terminated", times), history.at("truncated", times)
+    end = first_end(terminated, truncated)[:, None]
+    actions = history.at("action", times)
+    return Window(
+        times=times,
+        frames=history.frames(every, start[:, :1], out),
+        seen=depth >= start[:, :, None],
+        shown=np.minimum(np.arange(length), np.where(end <= jumps, end, length)),
+        actions=actions,
+        previous=np.concatenate([_actions_before(history, number), actions[:, :-1]], axis=1),
+        terminated=terminated,
+        truncated=truncated,
+    )
+
+
+def _actions_before(history: History, number: IntArray) -> IntArray:
+    """The actions (B, 1) of the transitions before `number` (B,), 0 where they are gone."""
+    times = history.time_of.take((number - 1) % history.slots)
+    known = (number > 0) & history.is_stored(times)
+    return np.where(known, history.at("action", times), 0)[:, None]
+
+
+PIECE = 512  # entries a file: at most so many are written a second time, 3.6 MB of Atari frames
+
+
+class ReplayFiles:
+    """The files of one replay memory, which one process at a time writes."""
+
+    def __init__(self, folder: Path, piece: int = PIECE):
+        check_size("piece", piece)
+        self.folder, self.piece = folder, piece
+        self.pieces: list[dict[str, Any]] = []  # of the last save or load, in order of time
+
+    def save(self, replay: Replay) -> dict[str, Any]:
+        """Write what is new; the returned state, once in a checkpoint, is what `load` takes."""
+        oldest, now = replay.history.oldest, replay.history.now
+        pieces = [piece for piece in self.pieces if piece["last"] > oldest]
+        if pieces and pieces[-1]["last"] - pieces[-1]["first"] < self.piece:
+            start = max(oldest, pieces.pop()["first"])
+        else:
+            start = pieces[-1]["last"] if pieces else oldest
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for first in range(start, now, self.piece):
+            pieces.append(self._write(replay, first, min(first + self.piece, now)))
+        self.pieces = pieces
+        return replay.live_state() | {"pieces": [dict(piece) for piece in pieces]}
+
+    def load(self, replay: Replay, state: Mapping[str, Any]) -> None:
+        """Bring `replay` to the saved state; any damage to a file is a CheckpointError."""
+        replay.load_live_state(state)
+        oldest = replay.history.oldest
+        for piece in state["pieces"]:
+            entries = safetensors.load(zlib.decompress(self._read(piece)))
+            gone = max(0, oldest - piece["first"])
+            kept = {name: values[gone:] for name, values in entries.items()}
+            replay.history.write(piece["first"] + gone, kept)
+        self.pieces = [dict(piece) for piece in state["pieces"]]
+
+    def prune(self, kept: Iterable[Mapping[str, Any]]) -> None:
+        """Remove files that none of the `kept` states rests on, and drafts of a killed process.
+
+        Call it when a checkpoint is finished, with the states of all that are still there.
+        """
+        names = {piece["name"] for state in kept for piece in state["pieces"]}
+        names |= {piece["name"] for piece in self.pieces}
+        for path in [*self.folder.glob("entries_*"), *self.folder.glob(".entries_*")]:
+            if path.name not in names:
+                path.unlink()
+
+    def _write(self, replay: Replay, first: int, last: int) -> dict[str, Any]:
+        content = zlib.compress(safetensors.save(replay.history.entries(first, last)), level=1)
+        digest = hashlib.sha256(content).hexdigest()
+        path = self.folder / f"entries_{first}_{last}_{digest[:16]}.z"
+        if not path.exists():
+            write_atomically(path, content)
+        return {"name": path.name, "first": first, "last": last, "sha256": digest}
+
+    def _read(self, piece: Mapping[str, Any]) -> bytes:
+        path = self.folder / piece["name"]
+        way_out = "remove the checkpoint that needs it to continue from an older one"
+        try:
+            content: bytes = path.read_bytes()
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be read ({error.strerror}); {way_out}") from error
+        if hashlib.sha256(content).hexdigest() != piece["sha256"]:
+            raise CheckpointError(
+                f"{path} does not have the content that was saved (checksum differs); {way_out}"
+            )
+        return content
+
 
 PRIORITY_FLOOR = 1e-6  # a transition whose loss is 0 once must not be lost forever
 NewPriority = Literal["largest", "one"]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.checks import check_size
 
 
 class SumTree:

@@ -34,10 +34,10 @@ import cv2
 import numpy as np
 from ale_py.roms import get_rom_path
 
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.atari_names import letters, roms, title
 from contrastive_ucb.envs.frames import Frame, Picture, Step
 from contrastive_ucb.envs.snapshot import ReplayedEnv
-from contrastive_ucb.errors import UserError
 
 FRAME_SKIP = 4
 SCREEN = 84

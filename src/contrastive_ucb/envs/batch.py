@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.tabular import TabularMDP

@@ -20,12 +20,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedMDP, Random, Twin
 from contrastive_ucb.envs.tabular import TabularMDP
-from contrastive_ucb.training.streams import stream
 
 NODES = 1024
 SHARPNESS = 3.0  # of the features as functions of the state

@@ -7,11 +7,15 @@ here every step earns .01/N on top, so that rewards lie in [0, 1] and values are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.envs.frames import Frame, Picture, Step
+from contrastive_ucb.envs.snapshot import ReplayedEnv
 from contrastive_ucb.envs.tabular import TabularMDP
-from contrastive_ucb.training.streams import stream
 
 MOVE_COST = 0.01  # of N moves to the right
 
@@ -42,3 +46,55 @@ class DeepSea(TabularMDP):
             name="deepsea",
             render_mode=render_mode,
         )
+
+
+BAD_SHARE = 0.9
+CELL = 16  # pixels of a cell in pictures
+
+
+class DeepSeaGrid(ReplayedEnv):
+    """N x N cells, N steps; the frame is the cell (N * N,), all zeros once the bottom is reached.
+
+    The seed draws which action goes right in which cell, so all roles of a seed dive in one sea.
+    """
+
+    n_actions = 2
+    value_range = (0.0, 1.0)
+
+    def __init__(self, size: int, *, seed: int, role: str = "train"):
+        super().__init__(seed=seed, role=role)
+        self.sea = DeepSea(size, seed)
+        self.name = f"DeepSea-{size}"
+        self.frame_shape = (size * size,)
+
+    def render(self) -> Picture:
+        size = self.sea.horizon
+        cells = np.zeros((size, size, 3), dtype=np.uint8)
+        cells[-1, -1] = 255, 200, 0  # the treasure
+        cells[self.frame.reshape(size, size) > 0] = 255
+        return cells.repeat(CELL, 0).repeat(CELL, 1)
+
+    def _begin(self, random: np.random.Generator) -> Frame:
+        return self._one_hot(self.sea.reset(seed=int(random.integers(2**32)))[0])
+
+    def _advance(self, action: int) -> Step:
+        place, reward, terminated, truncated, _ = self.sea.step(action)
+        over = terminated or truncated
+        return Step(self._one_hot(place), reward, reward, terminated, truncated, over)
+
+    def _one_hot(self, place: Sequence[int] | np.ndarray) -> Frame:
+        row, column = place
+        size = self.sea.horizon
+        cells = np.zeros((size + 1, size), dtype=np.float32)  # the last row is no cell
+        cells[row, column] = 1
+        return cells[:size].reshape(-1)
+
+
+def solved_at(raw_returns: Sequence[float]) -> int | None:
+    """The number of episodes after which the sea counted as solved; None: not yet.
+
+    raw_returns  of all training episodes in their order; without treasure at most .01
+    """
+    bad = np.cumsum(np.asarray(raw_returns) < 0.5)
+    solved = bad < BAD_SHARE * np.arange(1, len(bad) + 1)
+    return int(solved.argmax()) + 1 if solved.any() else None

@@ -18,11 +18,9 @@ from gymnasium import spaces
 from gymnasium.utils import seeding
 from numpy.typing import ArrayLike
 
-from contrastive_ucb.arrays import IntArray
-from contrastive_ucb.checks import check_size
-from contrastive_ucb.envs.finite import FiniteEnv, checked_action
-from contrastive_ucb.envs.npz import read_npz
-from contrastive_ucb.envs.validate import TWO_PLAYERS, factored
+from contrastive_ucb.core.arrays import IntArray
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.envs.finite import TWO_PLAYERS, FiniteEnv, checked_action, factored, read_npz
 
 if TYPE_CHECKING:  # it has no types
     ParallelEnv = object

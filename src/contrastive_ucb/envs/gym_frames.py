@@ -17,9 +17,9 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.frames import Frame, Picture, Step
 from contrastive_ucb.envs.snapshot import ReplayedEnv
-from contrastive_ucb.errors import UserError
 
 USUAL_RANGE = (-10.0, 10.0)  # suits rewards about as large and as rare as the signs of Atari's
 VALUE_RANGES = {  # bounds at discount .99 where the usual range would cut off most returns

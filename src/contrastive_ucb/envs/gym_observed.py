@@ -19,8 +19,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.envs.observed import ObservedMDP, Random
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from contrastive_ucb.envs.finite import kind_of
 from contrastive_ucb.envs.games import TabularGame
-from contrastive_ucb.envs.npz import kind_of
 from contrastive_ucb.envs.tabular import TabularMDP
 
 

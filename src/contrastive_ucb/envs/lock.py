@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.games import TabularGame, action_counts
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.tabular import TabularMDP
-from contrastive_ucb.training.streams import stream
 
 BRIBE = 0.1  # paid with probability 1/2 for leaving the good states: it points the wrong way
 SURRENDER = 0.5  # what a guard pays who does not let it come to the last step

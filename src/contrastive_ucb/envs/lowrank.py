@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.games import TabularGame, action_counts
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.tabular import TabularMDP
-from contrastive_ucb.training.streams import stream
 
 CONCENTRATION = 0.3  # of both Dirichlet distributions; small means peaked
 

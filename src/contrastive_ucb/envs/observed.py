@@ -18,8 +18,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.envs.finite import checked_action
 from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.tabular import TabularMDP

@@ -20,13 +20,13 @@ from importlib.util import find_spec
 
 import gymnasium
 
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.atari_names import letters, roms, title
-from contrastive_ucb.envs.deepsea_grid import DeepSeaGrid
+from contrastive_ucb.envs.deepsea import DeepSeaGrid
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.gym_frames import GymFrames
 from contrastive_ucb.envs.rich_lock import RichLock, observation_size
-from contrastive_ucb.errors import UserError
 
 MINATAR = {
     f"MinAtar/{title(game)}-v1": game

@@ -16,10 +16,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.envs.finite_twin import ShownEnv
 from contrastive_ucb.envs.lock import Lock, LockGame
 from contrastive_ucb.envs.observed import ObservedMDP, Random
-from contrastive_ucb.envs.shown import ShownEnv
 
 NOISE = 0.1
 LATENTS = 3

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.envs.tabular import TabularMDP
 
 LEFT_BANK, RIGHT_BANK = 0.005, 1.0  # the two rewards

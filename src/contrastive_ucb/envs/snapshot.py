@@ -20,10 +20,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.finite import checked_action
 from contrastive_ucb.envs.frames import Frame, Picture, Step
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.training.streams import stream
 
 
 class ReplayedEnv(ABC):

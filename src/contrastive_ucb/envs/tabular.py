@@ -10,10 +10,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from contrastive_ucb.arrays import IntArray
-from contrastive_ucb.envs.finite import FiniteEnv, checked_action
-from contrastive_ucb.envs.npz import read_npz
-from contrastive_ucb.envs.validate import factored
+from contrastive_ucb.core.arrays import IntArray
+from contrastive_ucb.envs.finite import FiniteEnv, checked_action, factored, read_npz
 
 
 class TabularMDP(FiniteEnv, gymnasium.Env[IntArray, np.int64]):

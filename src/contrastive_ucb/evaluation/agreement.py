@@ -12,25 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.config import AgentConfig
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.neural_parts import (
+from contrastive_ucb.agents.finite.config import AgentConfig
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.neural_parts import (
     make_class,
     make_negatives,
     make_recipe,
     resolve_neural,
 )
-from contrastive_ucb.agents.parts import Model
-from contrastive_ucb.data.collect import Tuples
+from contrastive_ucb.agents.finite.parts import Model
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.data.observations import ObservationData, Transitions
+from contrastive_ucb.data.sampler import Tuples
+from contrastive_ucb.envs.finite_twin import OneHot, one_hot
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.shown import OneHot, one_hot
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.planning.lookahead import kernel_on
 from contrastive_ucb.representation.neural import initial_weights
 from contrastive_ucb.representation.neural_fit import train
-from contrastive_ucb.training.streams import stream
-from contrastive_ucb.training.threads import one_thread
 
 # Tables are fitted to the end, so the networks are trained for long, and to a small last step.
 THOROUGH = MappingProxyType(

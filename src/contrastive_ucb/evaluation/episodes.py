@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.learner import Learner
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.agents.finite.learner import Learner
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs.batch import draw
 from contrastive_ucb.envs.observed import ObservedEnv, check_shown
-from contrastive_ucb.evaluation.tracker import ROUNDING, STREAK, Tracker
+from contrastive_ucb.evaluation.trackers import ROUNDING, STREAK, Tracker
 
 EPISODES = 20  # of an evaluation
 

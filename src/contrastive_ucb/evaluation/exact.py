@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularMDP

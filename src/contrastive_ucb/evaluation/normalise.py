@@ -9,9 +9,9 @@ from difflib import get_close_matches
 
 from numpy.typing import ArrayLike
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.atari_names import ATARI_100K, letters
-from contrastive_ucb.errors import UserError
 from contrastive_ucb.stats.aggregate import human_normalised
 from contrastive_ucb.stats.published import atari100k
 

@@ -1,23 +1,65 @@
-"""Evaluate a policy on whole episodes with raw rewards, many episodes in parallel.
+"""When and for how long the deep agents are evaluated.
 
-Episode k of n is played in environment k mod 100 and uses only the random streams of that
-environment. Long and short episodes therefore count alike, and the scores depend only on the seed,
-the number of episodes and the evaluation's index.
+| environment | evaluations                                   | episodes each |
+|-------------|-----------------------------------------------|---------------|
+| Atari       | 1, of the final weights (Atari 100K protocol) | 100           |
+| all others  | 5, evenly spaced over the last 10% of steps   | 20            |
+
+The score of a run is the mean over all of its evaluations. On small tasks the greedy policy often
+changes from one update to the next, so a single evaluation is a noisy estimate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.history import Frames
+from contrastive_ucb.envs.atari_names import roms, title
 from contrastive_ucb.envs.frames import FrameEnv
-from contrastive_ucb.envs.registry import make_eval_envs
-from contrastive_ucb.training.streams import stream
+from contrastive_ucb.envs.registry import canonical_name, make_deep_env, make_eval_envs
+
+ATARI_EPISODES = 100
+EPISODES = 20
+POINTS = 5
+
+
+def evaluation_steps(steps: int, count: int) -> list[int]:
+    """The steps of `count` evaluations, evenly spaced over the last 10% and ending at `steps`.
+
+    Short runs have fewer points, since each step is listed once.
+    """
+    check_size("steps", steps)
+    check_size("count", count)
+    points = (steps - (count - at) * steps // (10 * count) for at in range(1, count + 1))
+    return list(dict.fromkeys(points))
+
+
+def n_evaluations(env: str) -> int:
+    """How often a run in `env`, a canonical name, is evaluated if it is long enough."""
+    return 1 if is_atari(env) else POINTS
+
+
+def default_episodes(env: str) -> int:
+    """Episodes per evaluation in `env`, a canonical name, unless the user chose another number."""
+    return ATARI_EPISODES if is_atari(env) else EPISODES
+
+
+def is_atari(env: str) -> bool:
+    """Whether `env`, a canonical name of `envs/registry.py`, is an Atari game."""
+    return env in _atari_names()
+
+
+@cache
+def _atari_names() -> frozenset[str]:
+    return frozenset(title(rom) for rom in roms().values())
+
 
 AT_ONCE = 100
 LONGEST = 27_000  # steps per episode (Atari's limit), for environments without a time limit
@@ -140,3 +182,60 @@ class _Seat:
         else:
             self.frames[:-1] = self.frames[1:]
             self.frames[-1] = step.frame
+
+
+CHOICE_EPISODES = AT_ONCE  # per action, to choose the best constant action
+
+
+def random_control(env: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Records of the random policy, one per seed."""
+    records = []
+    for seed in seeds:
+        policy = RandomPolicy(n_actions(env, seed), stream(seed, "random policy"))
+        records.append(_record("random", env, seed, policy))
+    return records
+
+
+def constant_control(env: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Records of the best constant action, one per seed, with the scores of all actions.
+
+    The action is chosen by its mean on episodes that are not part of the reported scores. Where the
+    seed draws the task (DeepSea, RichLock) it is chosen for each seed, otherwise once for all.
+    """
+    env = canonical_name(env)
+    by_seed = env.startswith(("DeepSea-", "RichLock-"))
+    common = None if by_seed else constant_scores(env, seeds[0])
+    records = []
+    for seed in seeds:
+        means = constant_scores(env, seed) if common is None else common
+        action = int(means.argmax())
+        choice = {"action": action, "means_of_actions": means.tolist()}
+        records.append(_record("constant", env, seed, ConstantPolicy(action)) | choice)
+    return records
+
+
+def constant_scores(env: str, seed: int) -> Array:
+    """Mean score of each constant action, (actions,).
+
+    The episodes are not those of any evaluation of an agent: these use the environments below
+    `CHOICE_EPISODES`, this the following ones.
+    """
+    policies = map(ConstantPolicy, range(n_actions(env, seed)))
+    scores = [evaluate(one, env, seed, CHOICE_EPISODES, 0.0, index=1).mean() for one in policies]
+    return np.array(scores)
+
+
+def n_actions(env: str, seed: int) -> int:
+    return make_deep_env(env, seed=seed, training=False).n_actions
+
+
+def _record(algo: str, env: str, seed: int, policy: Player) -> dict[str, Any]:
+    """The record of a control, with the keys of the summary of a run."""
+    name = canonical_name(env)
+    episodes = default_episodes(name)
+    evaluations = [
+        {"step": 0, "scores": evaluate(policy, name, seed, episodes, 0.0, index)}
+        for index in reversed(range(n_evaluations(name)))
+    ]
+    own = {"algo": algo, "env": name, "seed": seed, "steps": 0, "bonus": "none"}
+    return {**own, "evaluation": summarize_evaluations(evaluations)}

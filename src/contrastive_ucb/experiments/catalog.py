@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from contrastive_ucb.agents.presets import ALGORITHMS
+from contrastive_ucb.agents.deep.presets import ALGORITHMS
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.atari_names import ATARI_100K
-from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.grid import Grid, grid_of
 from contrastive_ucb.experiments.settings import hint
 

@@ -13,11 +13,25 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.checkpoint import (
+    latest_checkpoint,
+    prune_checkpoints,
+    save_checkpoint,
+)
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.events import Event, ProgressListener
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.core.runtime import (
+    choose_device,
+    interrupts,
+    keep_freed_memory,
+    suitable_threads,
+)
+from contrastive_ucb.core.runtime import threads as use_threads
 from contrastive_ucb.data.history import Frames
-from contrastive_ucb.data.replay_files import ReplayFiles
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.data.replay import ReplayFiles
 from contrastive_ucb.evaluation.rollouts import digest
 from contrastive_ucb.evaluation.rollouts import evaluate as play_episodes
 from contrastive_ucb.experiments.find import find_run
@@ -25,18 +39,6 @@ from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.experiments.train import Training, explained, progress_values, train
 from contrastive_ucb.experiments.train import resume as load_newest
 from contrastive_ucb.experiments.words import flat
-from contrastive_ucb.training.allocator import keep_freed_memory
-from contrastive_ucb.training.checkpoint import (
-    latest_checkpoint,
-    prune_checkpoints,
-    save_checkpoint,
-)
-from contrastive_ucb.training.device import choose_device
-from contrastive_ucb.training.events import Event, ProgressListener
-from contrastive_ucb.training.interrupts import interrupts
-from contrastive_ucb.training.streams import stream
-from contrastive_ucb.training.threads import suitable_threads
-from contrastive_ucb.training.threads import threads as use_threads
 from contrastive_ucb.training.trainer import DeepTrainer
 
 

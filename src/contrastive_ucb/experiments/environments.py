@@ -10,9 +10,9 @@ from typing import Any, Literal
 from contrastive_ucb.envs import DeepSea, Lock, LockGame, LowRankGame, LowRankMDP, RiverSwim
 from contrastive_ucb.envs.batch import Env
 from contrastive_ucb.envs.continuous import ContinuousMDP
+from contrastive_ucb.envs.finite import kind_of
 from contrastive_ucb.envs.gym_observed import GymObserved
 from contrastive_ucb.envs.load import load_env
-from contrastive_ucb.envs.npz import kind_of
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
 

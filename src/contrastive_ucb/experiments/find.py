@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 
 Command = Literal["solve", "train"]
 LENGTHS: dict[Command, str] = {"solve": "rounds", "train": "steps"}  # what only their specs have

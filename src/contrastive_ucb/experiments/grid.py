@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.checks import check_size
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.evaluation.protocol import default_episodes
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.evaluation.rollouts import default_episodes
 from contrastive_ucb.experiments.job import Job
 from contrastive_ucb.experiments.plan import remember
 from contrastive_ucb.experiments.resources import resources_of

@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.checks import check_size
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.problem import Problem
 from contrastive_ucb.experiments.resources import ONE_CORE, Resources, resources_of
 from contrastive_ucb.experiments.spec import RunSpec
@@ -90,11 +90,9 @@ def run_job(
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Run or resume the job with one thread, unless it is finished; return its summary."""
+    from contrastive_ucb.core.runtime import choose_device, keep_freed_memory, threads
     from contrastive_ucb.experiments.solve import solve  # imports torch
     from contrastive_ucb.experiments.train import train
-    from contrastive_ucb.training.allocator import keep_freed_memory
-    from contrastive_ucb.training.device import choose_device
-    from contrastive_ucb.training.threads import threads
 
     options: dict[str, Any] = {"progress": progress, "say": say}
     if checkpoint_seconds is not None:

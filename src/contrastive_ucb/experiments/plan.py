@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.experiments.job import Job
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import way_out_of
 from contrastive_ucb.experiments.words import commands
-from contrastive_ucb.training.files import write_atomically
 
 SWEEPS = "sweeps"  # the folder below the root of the runs
 

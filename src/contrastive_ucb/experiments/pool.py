@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.experiments.job import Job
 from contrastive_ucb.experiments.progress import failure_of, is_busy
 from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.experiments.worker import BUSY, DONE, LOG, MARK, STOPPED, mark_failed
-from contrastive_ucb.training.checkpoint import latest_checkpoint
 
 LOOK_SECONDS = 0.05  # between looks at what runs
 BUSY_SECONDS = 1.0  # between looks at a run that another process works on

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from contrastive_ucb.agents.config import AgentConfig, check_tabular
-from contrastive_ucb.agents.neural_config import NeuralConfig
-from contrastive_ucb.agents.peers import game_preset, preset
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.agents.finite.config import AgentConfig, NeuralConfig, check_tabular
+from contrastive_ucb.agents.finite.presets import game_preset, preset
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.environments import (
     OBSERVED,
     family_of,
@@ -20,7 +19,7 @@ from contrastive_ucb.experiments.environments import (
 from contrastive_ucb.experiments.spec import RunSpec
 
 if TYPE_CHECKING:
-    from contrastive_ucb.agents.learner import Learner
+    from contrastive_ucb.agents.finite.learner import Learner
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,8 @@ class Problem:
         return RunSpec(self.suite, self.algo, self.env, seed, config)
 
     def agent(self, seeds: Sequence[int]) -> Learner[Any]:
-        from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-        from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
+        from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+        from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 
         own = [seed if self.env_seed is None else self.env_seed for seed in seeds]
         make = make_observed if self.env in OBSERVED else make_env

@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.checkpoint import STATE, latest_checkpoint
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.job import Job
 from contrastive_ucb.experiments.plan import SWEEPS, remembered
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.worker import LOG, MARK
-from contrastive_ucb.training.checkpoint import STATE, latest_checkpoint
 
 STATES = ("finished", "running", "waiting", "failed")
 TAIL = 1 << 16  # bytes of metrics.jsonl that are looked at, from its end

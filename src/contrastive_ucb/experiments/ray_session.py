@@ -12,7 +12,7 @@ import tempfile
 from typing import Any
 from uuid import uuid4
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.local import cores
 from contrastive_ucb.experiments.resources import Resources
 from contrastive_ucb.experiments.worker import one_line

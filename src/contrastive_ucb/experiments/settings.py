@@ -14,12 +14,12 @@ from inspect import signature
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
-from contrastive_ucb.agents.config import AgentConfig, GameConfig
-from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
-from contrastive_ucb.agents.simple_config import SimpleConfig
-from contrastive_ucb.checks import check_size, kinds_of
+from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig
+from contrastive_ucb.agents.simple.config import SimpleConfig
+from contrastive_ucb.core.checks import check_size, kinds_of
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs import RiverSwim
-from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.environments import NAMES, OBSERVED, SEEDED, family_of
 from contrastive_ucb.experiments.problem import Problem
 from contrastive_ucb.experiments.training import Training

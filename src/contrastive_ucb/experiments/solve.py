@@ -13,16 +13,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.experiments.problem import Problem
-from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.training.checkpoint import (
+from contrastive_ucb.core.checkpoint import (
     latest_checkpoint,
     load_checkpoint,
     prune_checkpoints,
     save_checkpoint,
 )
-from contrastive_ucb.training.events import (
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.events import (
     Event,
     JsonlListener,
     Listener,
@@ -30,10 +28,11 @@ from contrastive_ucb.training.events import (
     ProgressListener,
     TensorBoardListener,
 )
-from contrastive_ucb.training.interrupts import interrupts
+from contrastive_ucb.core.runtime import interrupts, threads
+from contrastive_ucb.experiments.problem import Problem
+from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.training.learn import progress_event
 from contrastive_ucb.training.loop import Round, Session
-from contrastive_ucb.training.threads import threads
 
 __all__ = ["Problem", "overall", "solve"]
 

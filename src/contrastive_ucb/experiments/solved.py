@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.agents.learner import Learner
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.agents.finite.learner import Learner
+from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.problem import Problem
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.train import explained
-from contrastive_ucb.training.checkpoint import latest_checkpoint, load_checkpoint
 
 
 def load_solved(run_dir: Path, spec: Mapping[str, Any]) -> Learner[Any]:

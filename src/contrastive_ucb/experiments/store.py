@@ -17,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import write_atomically
+from contrastive_ucb.core.versions import versions
 from contrastive_ucb.experiments.spec import RunSpec, plain_json
-from contrastive_ucb.training.files import write_atomically
-from contrastive_ucb.versions import versions
 
 FULL = (errno.ENOSPC, errno.EDQUOT)  # of a disk, or of one's share of it
 LOCK_SECONDS = 0.5  # to wait for a lock; those who only look hold it for much less

@@ -1,6 +1,6 @@
 """Train a deep agent in one environment with one seed, in a run folder (`cucb train`).
 
-The agent is evaluated at the steps given by `evaluation/protocol.py`. Evaluation uses its own
+The agent is evaluated at the steps given by `evaluation/rollouts.py`. Evaluation uses its own
 environments and random streams, so it does not change training. A run that was killed and resumed
 leaves the same bytes behind as an undisturbed one. In addition to the files of every run folder
 there are
@@ -19,19 +19,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from contrastive_ucb.agents.deep_config import RainbowConfig
-from contrastive_ucb.agents.simple_config import SimpleConfig
-from contrastive_ucb.checks import check_size
-from contrastive_ucb.data.replay_files import ReplayFiles
-from contrastive_ucb.envs.deepsea_grid import DeepSeaGrid, solved_at
-from contrastive_ucb.envs.frames import FrameEnv
-from contrastive_ucb.envs.gym_frames import GymFrames
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.evaluation.protocol import default_episodes, evaluation_steps, n_evaluations
-from contrastive_ucb.evaluation.rollouts import digest, evaluate, summarize_evaluations
-from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.experiments.training import Training
-from contrastive_ucb.training.checkpoint import (
+from contrastive_ucb.agents.deep.config import RainbowConfig
+from contrastive_ucb.agents.simple.config import SimpleConfig
+from contrastive_ucb.core.checkpoint import (
     CheckpointError,
     finished_steps,
     latest_checkpoint,
@@ -39,15 +29,31 @@ from contrastive_ucb.training.checkpoint import (
     prune_checkpoints,
     save_checkpoint,
 )
-from contrastive_ucb.training.events import (
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.events import (
     Event,
     JsonlListener,
     Listener,
     ProgressListener,
+    Rate,
     TensorBoardListener,
 )
-from contrastive_ucb.training.interrupts import interrupts
-from contrastive_ucb.training.rate import Rate
+from contrastive_ucb.core.runtime import interrupts
+from contrastive_ucb.data.replay import ReplayFiles
+from contrastive_ucb.envs.deepsea import DeepSeaGrid, solved_at
+from contrastive_ucb.envs.frames import FrameEnv
+from contrastive_ucb.envs.gym_frames import GymFrames
+from contrastive_ucb.evaluation.rollouts import (
+    default_episodes,
+    digest,
+    evaluate,
+    evaluation_steps,
+    n_evaluations,
+    summarize_evaluations,
+)
+from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.experiments.training import Training
 from contrastive_ucb.training.trainer import DeepTrainer
 
 __all__ = ["Training", "explained", "progress_values", "resume", "train"]

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.agents.deep_config import BonusConfig, RainbowConfig
-from contrastive_ucb.agents.rainbow import Rainbow
-from contrastive_ucb.agents.simple import Simple
-from contrastive_ucb.agents.simple_config import SimpleConfig
+from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.deep.rainbow import Rainbow
+from contrastive_ucb.agents.simple.agent import Simple
+from contrastive_ucb.agents.simple.config import SimpleConfig
+from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import make_deep_env
-from contrastive_ucb.errors import UserError
 from contrastive_ucb.experiments.find import find_run
 from contrastive_ucb.experiments.train import explained
-from contrastive_ucb.training.checkpoint import latest_checkpoint, load_checkpoint
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from contrastive_ucb.agents.deep_config import RainbowConfig
-from contrastive_ucb.agents.presets import ALGORITHMS, BONUSES, configure
-from contrastive_ucb.agents.settings_checks import hint
-from contrastive_ucb.agents.simple_config import SimpleConfig, configure_simple
-from contrastive_ucb.checks import check_size
+from contrastive_ucb.agents.deep.config import RainbowConfig
+from contrastive_ucb.agents.deep.presets import ALGORITHMS, BONUSES, configure
+from contrastive_ucb.agents.simple.config import SimpleConfig, configure_simple
+from contrastive_ucb.core.checks import check_size, hint
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import canonical_name, frame_shape_of, make_deep_env
 from contrastive_ucb.experiments.spec import RunSpec

@@ -14,11 +14,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
-from contrastive_ucb.agents.presets import BONUSES, DEEP_PRESETS, configure
-from contrastive_ucb.agents.simple_config import SIZES, configure_simple
+from contrastive_ucb.agents.deep.presets import BONUSES, DEEP_PRESETS, configure
+from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS
+from contrastive_ucb.agents.simple.config import SIZES, configure_simple
 from contrastive_ucb.envs.registry import frame_shape_of
-from contrastive_ucb.evaluation.protocol import default_episodes
+from contrastive_ucb.evaluation.rollouts import default_episodes
 from contrastive_ucb.experiments.problem import Problem
 from contrastive_ucb.experiments.settings import WORDS
 from contrastive_ucb.experiments.spec import RunSpec, plain_json

@@ -24,10 +24,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.experiments.job import Job, run_job
 from contrastive_ucb.experiments.store import FULL, RunBusyError, RunFolder, way_out_of
-from contrastive_ucb.training.files import write_atomically
 
 DONE, FAILED, BUSY, STOPPED = 0, 1, 75, 130  # exit codes; 75 is EX_TEMPFAIL
 MARK, LOG = "FAILED", "log.txt"  # files of the run folder

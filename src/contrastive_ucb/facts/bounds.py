@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from contrastive_ucb.agents.learner import Learner
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.agents.finite.learner import Learner
 from contrastive_ucb.bonus.elliptical import bonus, cholesky, covariance, elliptical_width
+from contrastive_ucb.core.arrays import Array
 
 FAR = np.logspace(0, 12, 12 * 20 + 1)  # rounds to look at, twenty a decade
 

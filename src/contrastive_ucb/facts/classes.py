@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.learner import Learner
-from contrastive_ucb.agents.parts import Model, make_model
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.data.collect import Tuples
+from contrastive_ucb.agents.finite.learner import Learner
+from contrastive_ucb.agents.finite.parts import Model, make_model
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.data.sampler import Tuples
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.representation.fit import FiniteModel
-from contrastive_ucb.training.streams import stream
+from contrastive_ucb.representation.tabular_fit import FiniteModel
 
 SHARES = (0.05, 0.8)  # of random factors in the nearest and the farthest wrong candidate
 

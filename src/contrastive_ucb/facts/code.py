@@ -15,10 +15,10 @@ PACKAGE = "contrastive_ucb"
 HERE = Path(__file__).parents[1]
 ROOTS = (  # the agents are imported when they are made, so they are named here
     f"{PACKAGE}.facts.measure",
-    f"{PACKAGE}.agents.contrastive_ucb",
-    f"{PACKAGE}.agents.contrastive_ulcb",
+    f"{PACKAGE}.agents.finite.contrastive_ucb",
+    f"{PACKAGE}.agents.finite.contrastive_ulcb",
 )
-IGNORED = (f"{PACKAGE}.training.threads",)  # how many threads there are, not what they compute
+IGNORED = (f"{PACKAGE}.core.runtime",)  # how many threads there are, not what they compute
 
 
 @cache

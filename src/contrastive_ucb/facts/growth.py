@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from contrastive_ucb.agents.config import AgentConfig
-from contrastive_ucb.agents.parts import checked_negatives
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.agents.finite.config import AgentConfig
+from contrastive_ucb.agents.finite.parts import checked_negatives
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.experiments.environments import make_env
 from contrastive_ucb.facts.bounds import recovery_bound
@@ -14,7 +15,6 @@ from contrastive_ucb.facts.outcome import RESAMPLES, Case, Outcome, mean_interva
 from contrastive_ucb.facts.run import Run
 from contrastive_ucb.stats.bootstrap import LEVEL, percentile_interval
 from contrastive_ucb.stats.slopes import slope, slope_interval
-from contrastive_ucb.training.streams import stream
 
 RATES = np.linspace(0.01, 1.0, 100)  # c that are tried in e^(c x)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.events import on_grid
 from contrastive_ucb.facts.probes import make_probes
 from contrastive_ucb.facts.record import Record
 from contrastive_ucb.facts.run import Run
-from contrastive_ucb.training.grid import on_grid
 from contrastive_ucb.training.loop import Session
 
 PER_DECADE = 10  # rounds of a curve that are kept

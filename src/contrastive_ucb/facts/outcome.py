@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binomtest
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.facts.plan import Fact
 from contrastive_ucb.facts.record import Record
 from contrastive_ucb.facts.run import Run
 from contrastive_ucb.stats.bootstrap import LEVEL, Interval, percentile_interval
-from contrastive_ucb.training.streams import stream
 
 RESAMPLES = 10_000
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.settings import hint, problem_of
 from contrastive_ucb.facts.run import Run
 

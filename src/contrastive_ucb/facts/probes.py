@@ -22,12 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.evaluation.exact import model_error, potential
-from contrastive_ucb.evaluation.game_tracker import GameTracker
-from contrastive_ucb.evaluation.mdp_tracker import MDPTracker
+from contrastive_ucb.evaluation.trackers import GameTracker, MDPTracker
 from contrastive_ucb.facts.bounds import (
     far_ahead,
     potential_corrected,
@@ -36,7 +35,7 @@ from contrastive_ucb.facts.bounds import (
 )
 from contrastive_ucb.facts.classes import Together, contrastive_twins, product_model
 from contrastive_ucb.planning.value_iteration import occupancy
-from contrastive_ucb.representation.fit import FiniteModel
+from contrastive_ucb.representation.tabular_fit import FiniteModel
 from contrastive_ucb.training.loop import Session
 
 Figures = dict[str, Array]

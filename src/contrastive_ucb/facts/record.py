@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.errors import UserError
 
 DIGITS = 6  # significant ones that are kept
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.evaluation.exact import potential
 from contrastive_ucb.facts.growth import better_fit, growth, order, power_law
 from contrastive_ucb.facts.outcome import (

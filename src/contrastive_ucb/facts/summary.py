@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import write_atomically
+from contrastive_ucb.core.versions import today, versions
 from contrastive_ucb.facts.plan import GROUPS, Plan
 from contrastive_ucb.facts.rows import Row, csv_of
-from contrastive_ucb.training.files import write_atomically
-from contrastive_ucb.versions import today, versions
 
 NAME = "facts.json"
 

@@ -18,7 +18,9 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import write_atomically
+from contrastive_ucb.core.versions import today, versions
 from contrastive_ucb.facts.code import fingerprint
 from contrastive_ucb.facts.measure import measure_json
 from contrastive_ucb.facts.outcome import Case
@@ -27,8 +29,6 @@ from contrastive_ucb.facts.record import Record
 from contrastive_ucb.facts.rows import Row, row_of
 from contrastive_ucb.facts.rules import RULES
 from contrastive_ucb.facts.run import Run
-from contrastive_ucb.training.files import write_atomically
-from contrastive_ucb.versions import today, versions
 
 FOLDER = "runs"
 LATER = "later"  # the rule of a fact that cannot be measured yet

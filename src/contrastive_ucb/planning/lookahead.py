@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from contrastive_ucb.arrays import Array
 from contrastive_ucb.bonus.elliptical import bonus, elliptical_width
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.representation.fitted import Fitted, Observations
-from contrastive_ucb.representation.neural import NeuralClass
+from contrastive_ucb.representation.neural import Fitted, NeuralClass, Observations
 
 SIGNS = (1.0, -1.0)  # of the bonus in the upper bound and, in games, the lower one
 KnownReward = Callable[[int, Array], Array]  # step h, observations (n, D) -> (n, A)

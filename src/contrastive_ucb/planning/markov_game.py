@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.planning.matrix_game import solve_nash
 

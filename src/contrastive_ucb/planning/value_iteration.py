@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs.kernel import Kernel
 
 

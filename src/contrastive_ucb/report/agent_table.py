@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from contrastive_ucb.agents.deep_config import RainbowConfig
-from contrastive_ucb.agents.presets import ALGORITHMS, DEEP_PRESETS, configure
+from contrastive_ucb.agents.deep.config import RainbowConfig
+from contrastive_ucb.agents.deep.presets import ALGORITHMS, DEEP_PRESETS, configure
 from contrastive_ucb.representation.encoder_shapes import choose_encoder
 
 Settings = dict[str, dict[str, Any]]  # agent: setting: value

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from contrastive_ucb.agents.presets import ALGORITHMS
+from contrastive_ucb.agents.deep.presets import ALGORITHMS
+from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.report.agent_table import differences, markdown_table, rows, settings_of
 from contrastive_ucb.report.markers import between
-from contrastive_ucb.training.files import write_atomically
 
 SHAPES = {  # of one frame
     "Atari": (1, 84, 84),

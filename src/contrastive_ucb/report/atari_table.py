@@ -12,7 +12,7 @@ from html import escape
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.report.aggregates import count_text, runs_text
 from contrastive_ucb.report.fair import OURS, PAPER
 from contrastive_ucb.report.tables import NOTHING, tex

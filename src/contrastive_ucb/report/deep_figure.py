@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.report.palette import palette
 from contrastive_ucb.report.panels import Curves, Levels, panels
 from contrastive_ucb.report.readme_deep import agent_name, run_scores

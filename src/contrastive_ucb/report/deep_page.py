@@ -11,12 +11,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.report.deep_figure import curves_figure, kept_curves, kept_levels
 from contrastive_ucb.report.markers import between
 from contrastive_ucb.report.records import records_of
 from contrastive_ucb.report.style import to_svg
 from contrastive_ucb.report.tables import NOTHING, Table
-from contrastive_ucb.training.files import write_atomically
 
 FEATURES = "deepsea-features"
 

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from importlib.metadata import version
 from pathlib import Path
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.report.demo_text import INTRO, NOTES, PEERS
 from contrastive_ucb.report.figures import BAND, curves, lock_figure, save_png, to_svg
 from contrastive_ucb.report.game_page import game_pages
@@ -15,7 +16,6 @@ from contrastive_ucb.report.html import Illustration, Section, page
 from contrastive_ucb.report.read import Group, read_groups
 from contrastive_ucb.report.sea_page import SEA, sea_page
 from contrastive_ucb.report.tables import left_out, solved_text, summary_table
-from contrastive_ucb.training.files import write_atomically
 
 SUITE = "demo"
 TITLE = "Contrastive UCB: learning where to look"

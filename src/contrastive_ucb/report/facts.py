@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts.rows import measured_text
 from contrastive_ucb.report.html import Section
 from contrastive_ucb.report.read import is_number, read_text

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.contrast import readable
 from contrastive_ucb.report.interval import mean_interval
 from contrastive_ucb.report.read import Group, agent_order

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.figures import Curve, plot, solving_figure
 from contrastive_ucb.report.pair import Pair
 from contrastive_ucb.report.read import Group

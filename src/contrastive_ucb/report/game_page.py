@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs import LockGame
-from contrastive_ucb.errors import UserError
 from contrastive_ucb.report.figures import BAND, curves
 from contrastive_ucb.report.game_figures import (
     certificate_figure,

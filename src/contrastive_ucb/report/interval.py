@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.training.streams import stream
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.random_streams import stream
 
 LEVEL = 0.95
 RESAMPLES = 2000

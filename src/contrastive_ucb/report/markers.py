@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 
 
 def between(text: str, name: str, part: str) -> str:

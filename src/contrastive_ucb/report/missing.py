@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.plan import remembered
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.words import commands as commands_of

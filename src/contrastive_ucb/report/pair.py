@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.games import TabularGame
-from contrastive_ucb.errors import UserError
 from contrastive_ucb.evaluation.games import exploitability, game_value, nash
 from contrastive_ucb.experiments.environments import make_env
 from contrastive_ucb.report.read import RunRecord
-from contrastive_ucb.training.checkpoint import latest_checkpoint, load_checkpoint
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from contrastive_ucb.arrays import Array, IntArray
+from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.report.interval import FEWEST, mean_interval
 from contrastive_ucb.report.read import Group
 from contrastive_ucb.report.scores import Entry

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contrastive_ucb.agents.peers import GAME_PRESETS, PRESETS
-from contrastive_ucb.agents.presets import ALGORITHMS
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.agents.deep.presets import ALGORITHMS
+from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.progress import failure_of
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import RunFolder

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.report.markers import between
 from contrastive_ucb.report.readme_deep import deep_text
 from contrastive_ucb.report.readme_games import games_text
@@ -17,7 +18,6 @@ from contrastive_ucb.report.readme_mdp import mdp_text
 from contrastive_ucb.report.readme_neural import neural_text
 from contrastive_ucb.report.readme_theory import theory_text
 from contrastive_ucb.report.records import records_of
-from contrastive_ucb.training.files import write_atomically
 
 
 def main(root: Path = Path()) -> None:

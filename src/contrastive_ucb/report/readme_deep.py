@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.report.interval import FEW, FEWEST
 from contrastive_ucb.report.tables import NOTHING, Table
 from contrastive_ucb.stats.aggregate import Scores, iqm

@@ -12,13 +12,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.envs.lock import BRIBE
 from contrastive_ucb.report.markers import between
 from contrastive_ucb.report.neural_figure import Growth, Locks, growth_of, trajectories_figure
 from contrastive_ucb.report.records import records_of
 from contrastive_ucb.report.style import to_svg
 from contrastive_ucb.report.tables import NOTHING, Table
-from contrastive_ucb.training.files import write_atomically
 
 Record = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.evaluation.normalise import game_of
 from contrastive_ucb.experiments.words import deep_changes
 from contrastive_ucb.report import aggregates as agg

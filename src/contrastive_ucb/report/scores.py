@@ -8,7 +8,7 @@
 | ... with no V*   | average regret (less is better)    | the same                 |
 | finite games     | average gap (less is better)       | the same                 |
 
-The last evaluations of a deep run are those of `evaluation/protocol.py`.
+The last evaluations of a deep run are those of `evaluation/rollouts.py`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.evaluation.normalise import game_of, normalise
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.words import flat, text_of

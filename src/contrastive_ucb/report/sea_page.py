@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.evaluation.controls import constant_control, random_control
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.evaluation.rollouts import constant_control, random_control
 from contrastive_ucb.report.html import Illustration, Section
 from contrastive_ucb.report.panels import CONTROL_STYLES
 from contrastive_ucb.report.read import Group, missing_seeds

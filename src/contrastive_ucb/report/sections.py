@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from contrastive_ucb.core.versions import versions as package_versions
 from contrastive_ucb.report.aggregate_figures import improvement_figure, profile_figure
 from contrastive_ucb.report.aggregates import (
     PAIR_RESAMPLES,
@@ -19,7 +20,6 @@ from contrastive_ucb.report.palette import palette
 from contrastive_ucb.report.read import Damage
 from contrastive_ucb.report.style import to_svg
 from contrastive_ucb.stats.aggregate import Scores
-from contrastive_ucb.versions import versions as package_versions
 
 
 def improvement_section(

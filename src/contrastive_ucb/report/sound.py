@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.read import AGAIN, Damage, Group, RunRecord, read_groups
 
 SCORES = ("evaluation.mean", "average_regret", "average_gap")  # one of them tells the kind of a run

@@ -18,8 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.report.contrast import readable
-from contrastive_ucb.training.files import write_atomically
 
 WIDTH = 4.3  # inches, so that a label of 9 points keeps 10 pixels on a phone of 400
 LINE_HEIGHT = 0.155  # inches between two labels

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.report.html import Section
 from contrastive_ucb.report.scores import KINDS, Entry, Kind, scores_by_agent
 from contrastive_ucb.report.tables import NOTHING, Table, number_text

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.facts.plan import Plan
 from contrastive_ucb.facts.record import Record
 from contrastive_ucb.facts.rows import Row
@@ -17,7 +18,6 @@ from contrastive_ucb.report.palette import palette
 from contrastive_ucb.report.style import GREY, to_svg
 from contrastive_ucb.report.theory_headline import SHOWN, headline_figure
 from contrastive_ucb.report.theory_sweeps import Sweep, horizon_figure, solved_figure, sweeps_figure
-from contrastive_ucb.training.files import write_atomically
 
 FIGURES = "figures"
 HEADER = '<?xml version="1.0" encoding="utf-8"?>\n'

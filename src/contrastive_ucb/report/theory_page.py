@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.facts.rows import Row, number
 from contrastive_ucb.facts.summary import read_summary
 from contrastive_ucb.report.readme_neural import neural_text
 from contrastive_ucb.report.records import records_of
 from contrastive_ucb.report.tables import NOTHING, Table
 from contrastive_ucb.report.theory_text import AFTER, BEFORE, FACTS, TABLES
-from contrastive_ucb.training.files import write_atomically
 
 RESULTS, NEURAL, PAGE = Path("results/theory"), Path("results/neural"), Path("docs/theory.md")
 PLACE = re.compile(r"\{(F\d+)(?:\s([^{}|]+))?(?:\|(\w+))?\}")  # {F1 zeta}, {F8 form|note}

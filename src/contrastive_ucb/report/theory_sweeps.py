@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.facts.growth import floored_fit, sizes_of
 from contrastive_ucb.facts.run import Run
 from contrastive_ucb.report.interval import mean_interval

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import publish_file
 from contrastive_ucb.envs.frames import Picture
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.evaluation.watch import Moment
-from contrastive_ucb.training.files import publish_file
+from contrastive_ucb.evaluation.playback import Moment
 
 LEAST_SIDE = 320  # pixels: no video is less wide, no enlarged picture less high
 CHART_HEIGHT = 84

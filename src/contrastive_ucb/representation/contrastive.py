@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import xlogy
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs.kernel import Kernel
 
 

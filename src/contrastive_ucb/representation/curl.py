@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from contrastive_ucb.representation.encoders import Encoder, linear
-from contrastive_ucb.representation.rescale import flatten
+from contrastive_ucb.representation.layers import flatten
 
 HIDDEN, CODE = 256, 128  # units of the projection
 SHARPNESS = 0.1  # of the softmax, the inverse of a temperature

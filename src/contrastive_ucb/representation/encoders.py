@@ -23,8 +23,7 @@ from contrastive_ucb.representation.encoder_shapes import (
     latent_shape,
     same_padding,
 )
-from contrastive_ucb.representation.precision import products_in
-from contrastive_ucb.representation.rescale import rescale
+from contrastive_ucb.representation.layers import products_in, rescale
 
 Layer = TypeVar("Layer", bound=nn.Module)
 Initializer = Literal["torch", "xavier"]

@@ -19,8 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from contrastive_ucb.representation.encoders import Initializer, fill
-from contrastive_ucb.representation.precision import products_in
-from contrastive_ucb.representation.rescale import flatten
+from contrastive_ucb.representation.layers import flatten, products_in
 
 BiasSigma = Literal["inputs", "outputs"]
 

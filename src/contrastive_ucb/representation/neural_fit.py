@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contrastive_ucb.arrays import Array
-from contrastive_ucb.data.density import Negatives
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.data.negatives import Negatives
 from contrastive_ucb.data.observations import Floats, ObservationData, Sampler
-from contrastive_ucb.representation.fitted import Fitted
 from contrastive_ucb.representation.neural import (
+    Fitted,
     NeuralClass,
     Weights,
     inputs,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.checks import check_size
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.checks import check_size
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.stats.aggregate import Scores, probability_of_improvement, wins
-from contrastive_ucb.training.streams import stream
 
 RESAMPLES = 50_000  # as rliable
 LEVEL = 0.95

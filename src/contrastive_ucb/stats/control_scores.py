@@ -13,7 +13,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 
 NAMES = {"random": "random policy", "constant": "best constant action"}  # by `algo` of a record
 

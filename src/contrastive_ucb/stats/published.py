@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.stats.aggregate import human_normalised
 
 Source = Literal["paper", "released", "later"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, BoolArray
-from contrastive_ucb.checks import check_size
-from contrastive_ucb.errors import UserError
+from contrastive_ucb.core.arrays import Array, BoolArray
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.stats.bootstrap import CHUNK, LEVEL, Interval, percentile_interval
-from contrastive_ucb.training.streams import stream
 
 RESAMPLES = 10_000  # each is a fit of a whole curve
 

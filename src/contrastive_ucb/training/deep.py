@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.deep_config import RainbowConfig
-from contrastive_ucb.agents.rainbow import Rainbow
+from contrastive_ucb.agents.deep.config import RainbowConfig
+from contrastive_ucb.agents.deep.rainbow import Rainbow
 from contrastive_ucb.bonus.online import EllipticalBonus
+from contrastive_ucb.core.events import Event
+from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
 from contrastive_ucb.envs.frames import FrameEnv
-from contrastive_ucb.training.events import Event
 from contrastive_ucb.training.real_step import take_step
-from contrastive_ucb.training.streams import restore_stream, stream, stream_state
 
 NOTED_EVERY = 100  # steps over which losses and bonuses are averaged before they are noted
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contrastive_ucb.arrays import Array, IntArray
-from contrastive_ucb.checks import check_size
-from contrastive_ucb.training.events import Event, ProgressListener
-from contrastive_ucb.training.interrupts import interrupts
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.events import Event, ProgressListener
+from contrastive_ucb.core.runtime import interrupts, threads
 from contrastive_ucb.training.loop import Session
-from contrastive_ucb.training.threads import threads
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.agents.learner import Learner
-from contrastive_ucb.arrays import Array
+from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.agents.finite.learner import Learner
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.events import on_grid
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.evaluation.episodes import ReturnTracker, StopRule, play
-from contrastive_ucb.evaluation.game_tracker import GameTracker
-from contrastive_ucb.evaluation.mdp_tracker import MDPTracker
-from contrastive_ucb.evaluation.on_twin import GameOnTwin, OnTwin
-from contrastive_ucb.evaluation.tracker import Tracker
-from contrastive_ucb.training.grid import on_grid
+from contrastive_ucb.evaluation.trackers import GameOnTwin, GameTracker, MDPTracker, OnTwin, Tracker
 
 
 @dataclass(frozen=True)

@@ -7,28 +7,28 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from contrastive_ucb.agents.tabular_world import TabularWorld
-from contrastive_ucb.envs.batch import Env
-from contrastive_ucb.envs.continuous import ContinuousMDP
-from contrastive_ucb.envs.games import TabularGame
-from contrastive_ucb.envs.gym_observed import GymObserved
-from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.observed import ObservedEnv
-from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
-from contrastive_ucb.envs.shown import OneHot
-from contrastive_ucb.envs.tabular import TabularMDP
-from contrastive_ucb.errors import UserError
-from contrastive_ucb.training.checkpoint import (
+from contrastive_ucb.agents.finite.tabular_world import TabularWorld
+from contrastive_ucb.core.checkpoint import (
     latest_checkpoint,
     load_checkpoint,
     prune_checkpoints,
     save_checkpoint,
 )
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.envs.batch import Env
+from contrastive_ucb.envs.continuous import ContinuousMDP
+from contrastive_ucb.envs.finite_twin import OneHot
+from contrastive_ucb.envs.games import TabularGame
+from contrastive_ucb.envs.gym_observed import GymObserved
+from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.observed import ObservedEnv
+from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
+from contrastive_ucb.envs.tabular import TabularMDP
 
 if TYPE_CHECKING:
-    from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-    from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
-    from contrastive_ucb.agents.learner import Learner
+    from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+    from contrastive_ucb.agents.finite.learner import Learner
     from contrastive_ucb.experiments.deep_agent import DeepAgent
 
 E = TypeVar("E", TabularMDP, TabularGame)
@@ -63,8 +63,8 @@ def load_agent(folder: str | Path) -> ContrastiveUCB | ContrastiveULCB | DeepAge
 
     The folder of a run of `cucb solve` or `cucb train` gives its agent at the newest checkpoint.
     """
-    from contrastive_ucb.agents.contrastive_ucb import ContrastiveUCB
-    from contrastive_ucb.agents.contrastive_ulcb import ContrastiveULCB
+    from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 
     path = latest_checkpoint(Path(folder))
     if path is None:

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.simple import Simple
-from contrastive_ucb.agents.simple_config import SimpleConfig, model_updates_in, rounds_in
+from contrastive_ucb.agents.simple.agent import Simple
+from contrastive_ucb.agents.simple.config import SimpleConfig, model_updates_in, rounds_in
+from contrastive_ucb.core.events import Event
+from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.training.deep import Averages
-from contrastive_ucb.training.events import Event
 from contrastive_ucb.training.real_step import take_step
-from contrastive_ucb.training.streams import restore_stream, stream, stream_state
 
 NOTES = 10  # times that each half of a learning phase is noted
 

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from contrastive_ucb.arrays import IntArray
+from contrastive_ucb.core.arrays import IntArray
+from contrastive_ucb.core.events import Event
 from contrastive_ucb.data.history import Frames
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.envs.frames import FrameEnv
-from contrastive_ucb.training.events import Event
 
 
 class Settings(Protocol):

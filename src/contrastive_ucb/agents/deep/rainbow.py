@@ -1,0 +1,358 @@
+"""The deep learner: Rainbow with every part a setting, plus SPR, CURL and the UCB bonus.
+
+| symbol        | here                | shape            |                                       |
+|---------------|---------------------|------------------|---------------------------------------|
+| s_t           | `now`               | (B, *shape)      | stacks of frames                      |
+| s_{t+k}, s_{t+n} | `later`          | (B K + B, *shape)| K of each sample, then all bootstraps |
+| z_t           | `latent`            | (B, *latent)     | output of the encoder                 |
+| p(s_t, a_t)   | `log_probs`         | (B, N)           | their logarithms                      |
+| Tz, m         | `target`            | (B, N)           | projected n-step target               |
+| y^, y~        | `predictions`, `targets` | (K, B, P)   | SPR                                   |
+| b             | `bonus`             | (B,)             | added to the target                   |
+
+The order of one update:
+
+1. The target network evaluates s_{t+n}, with the noise of the previous update.
+2. The bonus is computed, also with the noise of the previous update (if its features are noisy).
+3. New noise is drawn. It lasts until the next update, for acting as well.
+4. Double DQN: the online network selects the next action, with the new noise and, where images are
+   augmented, its own view of s_{t+n}.
+5. Losses, the optimizer step, new priorities.
+
+A target network that is copied after every update has the same weights as the online network, so
+it needs no second network. Steps 1 and 4 still differ in noise and view, which is what remains of
+double DQN then. Before the first update each greedy action draws its own noise: where noise is the
+only exploration, a single draw would be one deterministic policy.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from contrastive_ucb.agents.deep.bonus import DeepBonus
+from contrastive_ucb.agents.deep.config import RainbowConfig
+from contrastive_ucb.agents.deep.inputs import Inputs
+from contrastive_ucb.agents.deep.network import Network
+from contrastive_ucb.agents.deep.optim import descend, naming, not_finite
+from contrastive_ucb.core.arrays import IntArray
+from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
+from contrastive_ucb.data.history import Frames
+from contrastive_ucb.data.replay import Batch, Replay
+from contrastive_ucb.planning.categorical import (
+    cross_entropy,
+    huber,
+    kl_priority,
+    project_categorical,
+    take_actions,
+    td_priority,
+    td_target,
+)
+from contrastive_ucb.representation.heads import DuelingHead
+from contrastive_ucb.representation.spr import spr_loss
+
+STREAMS = ("noise", "augment", "rebuild")
+RELEASE_FLOOR = 1e-6  # of target probabilities in the priorities of SPR's code
+
+
+class Rainbow:
+    """The learner: it chooses actions, and learns from batches of a replay memory.
+
+    frame_shape  of one frame, (C, H, W) of uint8 or (dim,) of float32
+    stack        frames an observation
+    value_range  smallest and largest return, the support of C51 unless the configuration has one
+    """
+
+    def __init__(
+        self,
+        config: RainbowConfig,
+        frame_shape: tuple[int, ...],
+        stack: int,
+        n_actions: int,
+        value_range: tuple[float, float],
+        seed: int,
+        device: torch.device | str = "cpu",
+    ):
+        self.config, self.frame_shape, self.n_actions = config, frame_shape, n_actions
+        self.inputs = Inputs(frame_shape, stack, config, device)
+        room = config.bonus.room if config.bonus.is_on else 0.0
+        support = config.support or (value_range[0], value_range[1] + room)
+        rng = stream(seed, "weights")
+        self.network = Network(self.inputs.shape, n_actions, config, support, rng).to(device)
+        self.target = self.network if config.target_every == 1 else copy.deepcopy(self.network)
+        # The weights before the last optimizer step, where SPR's targets lag behind.
+        has_lag = config.has_spr and config.spr_targets == "lagged"
+        self.lagged = copy.deepcopy(self._spr_target_parts(self.network)) if has_lag else None
+        self.streams = {name: stream(seed, name) for name in STREAMS}
+        self.bonus = DeepBonus(config, self.network, n_actions) if config.bonus.is_on else None
+        self.optimiser = torch.optim.Adam(
+            [one for one in self.network.parameters() if one.requires_grad],
+            config.learning_rate,
+            eps=config.adam_eps,
+            fused=True,
+        )
+        self.n_updates = 0
+        self._sample_noise()
+
+    def new_replay(self) -> Replay:
+        """An empty memory with all that this learner needs of one."""
+        config = self.config
+        return Replay(
+            config.replay_capacity,
+            self.frame_shape,
+            self.inputs.dtype,
+            stack=self.inputs.stack,
+            n_step=config.n_step,
+            discount=config.discount,
+            jumps=config.jumps_ahead,
+            window=0 if self.bonus is None else self.bonus.window,
+            priority_exponent=config.priority_exponent,
+            cut=config.cut,
+            new_priority=config.new_priority,
+            draws=config.draws,
+            extras={} if self.bonus is None else self.bonus.kept,
+        )
+
+    @torch.no_grad()
+    def act(
+        self, observation: Frames, forced: int | None = None
+    ) -> tuple[int, dict[str, NDArray[np.floating]]]:
+        """The greedy action for one observation (*shape), and the arrays to store with it.
+
+        With an optimistic bonus it is greedy in Q + bonus. A `forced` action is taken as given; the
+        bonus counts it as well.
+        """
+        remembers = self.bonus is not None and bool(self.bonus.kept)
+        if forced is not None and not remembers:
+            return forced, {}
+        latent = self.network.encoder(self.inputs.plain(observation[None]))
+        action = self._greedy(latent) if forced is None else forced
+        return action, self.bonus.visit(latent, action) if self.bonus and remembers else {}
+
+    def _greedy(self, latent: Tensor) -> int:
+        if self.n_updates == 0 or self.config.noise_draws == "per-pass":
+            self._sample_noise()
+        q = self.network.q_values(latent)[0]
+        if self.bonus is not None and self.config.bonus.optimistic:
+            q = q + self.bonus.of_all(latent)[0]
+        return int(self._largest(q))
+
+    @torch.no_grad()
+    def best(self, observations: Frames) -> IntArray:
+        """Greedy actions (B,) for evaluation: without noise and without a bonus."""
+        latent = self.network.encoder(self.inputs.plain(observations))
+        return np.asarray(self._largest(self.network.q_values(latent, noisy=False)).cpu())
+
+    def _largest(self, q: Tensor) -> Tensor:
+        """The argmax of Q (..., A); if the maximum is not finite, the error names the cause."""
+        best = q.max(-1)  # a NaN is larger than every number here
+        if not torch.isfinite(best.values).all():
+            self.check_finite()
+            raise ArithmeticError("Q is not finite though all weights are: look at the observation")
+        return best.indices
+
+    def update(self, replay: Replay, batch: Batch) -> dict[str, float]:
+        """One step of gradient descent; the figures of the losses. A NaN anywhere stops it, before
+        any weight has changed."""
+        number = self.n_updates + 1
+        with naming(self.network, f"update {number}"):
+            figures = self._update(replay, batch)
+            self.n_updates = number
+            if self.bonus is not None:
+                self.bonus.after_update(number, replay, self._latents, self.streams["rebuild"])
+        return figures
+
+    def _update(self, replay: Replay, batch: Batch) -> dict[str, float]:
+        network, config = self.network, self.config
+        if self.target is not network and self._target_is_due():
+            self.target.load_state_dict(network.state_dict())
+        now, later = self.inputs.of_batch(batch, self.streams["augment"])
+        last = len(later) - len(now)  # where the bootstrap observations begin
+        latent = network.encoder(now)
+        with torch.no_grad():
+            ahead, next_latent = self._ahead(later, last)
+            if config.noise_draws == "per-pass":
+                self._sample_noise(shared=True)
+            next_probs = self.target.probs(self.target.head(next_latent))  # (B, A, N)
+            online = self._online(batch, later[last:], next_latent)
+            bonus, next_bonus = self._bonuses(batch, replay, latent, online)
+            if config.noise_draws == "per-update":
+                self._sample_noise()
+            actions = self._next_actions(next_probs, online, next_bonus)
+            if config.noise_draws == "per-pass":
+                self._sample_noise()
+            target = self._target(batch, next_probs, actions, bonus, next_bonus)
+        value_losses, priority = self._value_losses(batch, latent, target)
+        weights = self._tensor(batch.weights)
+        loss = (weights * value_losses).mean()
+        seen = {"s_t": now, "s_t+k": later, "z_t": latent, "the target": target, "its loss": loss}
+        figures = {"bonus/mean": bonus.mean().item()} if self.bonus is not None else {}
+        figures["losses/value"] = loss.item()
+        if network.prediction is not None:
+            seen["the SPR loss"] = spr = self._spr_loss(batch, latent, ahead, weights)
+            figures["losses/spr"] = spr.item()
+            loss = loss + config.spr_weight * spr
+        if network.curl is not None:
+            one, other = self.inputs.crops(batch, self.streams["augment"])
+            seen["the CURL loss"] = curl = network.curl(network.encoder, one, other)
+            figures["losses/curl"] = curl.item()
+            loss = loss + config.curl_weight * weights.mean() * curl
+        if not torch.isfinite(loss):
+            raise ArithmeticError(f"{not_finite(seen)} has a NaN or infinite entry")
+        if self.lagged is not None:
+            self.lagged.load_state_dict(self._spr_target_parts(network).state_dict())
+        descend(self.optimiser, network, network.groups(config.clip_norm), loss)
+        if network.curl is not None:
+            network.curl.follow(network.encoder, config.curl_momentum)
+        replay.update_priorities(batch.index, priority.cpu().numpy().astype(np.float64))
+        return figures
+
+    def _target_is_due(self) -> bool:
+        """Whether the target network is copied now: its period counts from step 0."""
+        skipped = int(self.config.first_update * self.config.updates_per_step)
+        return (skipped + self.n_updates) % self.config.target_every == 0
+
+    def _ahead(self, later: Tensor, last: int) -> tuple[Tensor, Tensor]:
+        """Latents of s_{t+1} .. s_{t+K} (B K, ...) for the SPR targets, and of s_{t+n} (B, ...)."""
+        if self.lagged is None:
+            latents = self.target.encoder(later)
+            return latents[:last], latents[last:]
+        return self.lagged["encoder"](later[:last]), self.target.encoder(later[last:])
+
+    def _online(self, batch: Batch, next_seen: Tensor, next_latent: Tensor) -> Tensor:
+        """z_{t+n} as the online network sees it when it selects an action.
+
+        Without augmentation and with equal weights, it is the latent of the target network.
+        """
+        if not (self.config.double or self.config.bonus.optimistic):
+            return next_latent
+        own_view = self.config.double and self.config.double_view == "own"
+        if own_view and self.inputs.augments:
+            next_seen = self.inputs.another_view(batch, self.streams["augment"])
+        elif self.target is self.network:
+            return next_latent
+        return cast(Tensor, self.network.encoder(next_seen))
+
+    def _bonuses(
+        self, batch: Batch, replay: Replay, latent: Tensor, online: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The bonuses added to the n rewards (B,), and to the values of the next state (B, A)."""
+        none = latent.new_zeros(len(latent))
+        if self.bonus is None:
+            return none, none[:, None]
+        bonus = self.bonus.of_steps(batch, replay, latent, self._latents)
+        if not torch.isfinite(bonus).all():
+            raise ArithmeticError("the bonus has a NaN or infinite entry")
+        return bonus, self.bonus.of_all(online) if self.config.bonus.optimistic else none[:, None]
+
+    def _next_actions(self, next_probs: Tensor, online: Tensor, next_bonus: Tensor) -> Tensor:
+        """The actions (B,) that are bootstrapped from. With `double` the online network selects
+        them and the target network evaluates them (van Hasselt et al. 2016).
+
+        next_probs  (B, A, N)  of s_{t+n} by the target network
+        online      (B, ...)   z_{t+n} by the online network
+        next_bonus  (B, A), or (B, 1) zeros
+        """
+        double = self.config.double
+        q = self.network.q_values(online) if double else self.network.q(next_probs)
+        return (q + next_bonus).argmax(-1)
+
+    def _target(
+        self, batch: Batch, next_probs: Tensor, actions: Tensor, bonus: Tensor, next_bonus: Tensor
+    ) -> Tensor:
+        """The target distribution m (B, N) of each sample, or its value (B, 1).
+
+        next_probs  (B, A, N)  of s_{t+n} by the target network
+        actions     (B,)       selected in s_{t+n}
+        """
+        network = self.network
+        returns, discounts = self._tensor(batch.returns), self._tensor(batch.discounts)
+        next_bonus = next_bonus.expand(next_probs.shape[:2])
+        bonus = bonus + discounts * next_bonus.gather(1, actions[:, None])[:, 0]
+        chosen = take_actions(next_probs, actions)  # (B, N)
+        if not network.is_distribution:
+            return td_target(returns, discounts, chosen, bonus)
+        points = td_target(returns, discounts, network.support, bonus)
+        return project_categorical(network.support, points, chosen)
+
+    def _value_losses(self, batch: Batch, latent: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of C51 (or Huber) and the priority, each (B,)."""
+        taken = take_actions(self.network.head(latent), self._tensor(batch.actions[:, 0]))
+        if not self.network.is_distribution:
+            return huber(target, taken), td_priority(target, taken.detach())
+        log_probs = taken.log_softmax(-1)
+        losses = cross_entropy(target, log_probs)
+        if self.config.priority == "loss":
+            return losses, losses.detach()
+        floor = RELEASE_FLOOR if self.config.priority == "clamped-kl" else 0.0
+        return losses, kl_priority(target, log_probs.detach(), floor)
+
+    def _spr_loss(self, batch: Batch, latent: Tensor, ahead: Tensor, weights: Tensor) -> Tensor:
+        """latent z_t (B, ...); ahead z_{t+1} .. z_{t+K} (B K, ...), those of a sample together."""
+        assert self.network.prediction is not None
+        actions = self._tensor(batch.actions[:, : self.config.jumps])
+        predictions = self.network.prediction(latent, actions, self.network.head)
+        head = self.target.head if self.lagged is None else self.lagged["head"]
+        with torch.no_grad():
+            targets = cast(DuelingHead, head).projection(ahead)
+        targets = targets.view(*actions.shape, -1).transpose(0, 1)
+        return spr_loss(predictions, targets, self._tensor(batch.mask), weights)
+
+    @staticmethod
+    def _spr_target_parts(network: Network) -> nn.ModuleDict:
+        """The parts of a network that compute SPR's targets."""
+        return nn.ModuleDict({"encoder": network.encoder, "head": network.head})
+
+    def check_finite(self) -> None:
+        """Stop if a weight is no longer finite."""
+        if broken := not_finite(self.network.state_dict()):
+            raise ArithmeticError(f"{broken} is not finite after update {self.n_updates}")
+
+    def _sample_noise(self, shared: bool = False) -> None:
+        """New noise for both networks, each its own unless `shared`."""
+        self.network.head.sample_noise(self.streams["noise"])
+        if self.target is not self.network:
+            if shared:
+                self.target.head.take_noise(self.network.head)
+            else:
+                self.target.head.sample_noise(self.streams["noise"])
+
+    @torch.no_grad()
+    def _latents(self, observations: Frames, chunk: int = 256) -> Tensor:
+        """Latents of many observations (n, *shape), as they are stored."""
+        parts = [observations[at : at + chunk] for at in range(0, len(observations), chunk)]
+        return torch.cat([self.network.encoder(self.inputs.plain(part)) for part in parts])
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.inputs.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies: what the learner does next leaves them as they are."""
+        state = {
+            "network": dict(self.network.state_dict()),
+            "target": None if self.target is self.network else dict(self.target.state_dict()),
+            "lagged": None if self.lagged is None else dict(self.lagged.state_dict()),
+            "optimiser": self.optimiser.state_dict(),
+            "bonus": None if self.bonus is None else self.bonus.state_dict(),
+            "streams": {name: stream_state(one) for name, one in self.streams.items()},
+            "n_updates": self.n_updates,
+        }
+        return copy.deepcopy(state)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.network.load_state_dict(state["network"])
+        if self.target is not self.network:
+            self.target.load_state_dict(state["target"])
+        if self.lagged is not None:
+            self.lagged.load_state_dict(state["lagged"])
+        self.optimiser.load_state_dict(copy.deepcopy(dict(state["optimiser"])))
+        if self.bonus is not None:
+            self.bonus.load_state_dict(state["bonus"])
+        self.streams = {name: restore_stream(one) for name, one in state["streams"].items()}
+        self.n_updates = state["n_updates"]

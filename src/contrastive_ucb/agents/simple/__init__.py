@@ -1,0 +1,1 @@
+"""SimPLe: PPO in a learned world model."""

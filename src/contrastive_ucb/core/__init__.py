@@ -1,0 +1,1 @@
+"""Infrastructure without reinforcement learning: random streams, files, checkpoints, events."""

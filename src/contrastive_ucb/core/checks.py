@@ -1,0 +1,93 @@
+"""Checks that many classes share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache
+from math import inf, isfinite
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+_read_kinds = cache(get_type_hints)  # a list of runs asks for them again and again
+
+
+def kinds_of(settings: type) -> Mapping[str, Any]:
+    """The type of each setting of a class."""
+    kinds: Mapping[str, Any] = _read_kinds(settings)
+    return kinds
+
+
+def check_size(name: str, value: int, least: int = 1) -> None:
+    """Stop unless the count `value` is a whole number of at least `least`."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def check_kinds(config: object, prefix: str = "") -> None:
+    """Stop at the first setting whose value is not what its type says; numbers become floats."""
+    for name, kind in kinds_of(type(config)).items():
+        value = getattr(config, name)
+        if not _is_kind(value, kind):
+            raise ValueError(f"{prefix}{name} must be {_words(kind)}, got {value!r}")
+        if kind is float:  # 1 and 1.0 are the same run
+            object.__setattr__(config, name, float(value))
+
+
+def check_range(config: object, prefix: str = "", **limits: tuple[float, float]) -> None:
+    """Stop at the first of the named settings that is outside of its limits, both included."""
+    for name, (low, high) in limits.items():
+        value = getattr(config, name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if not low <= one <= high:
+                limit = f"at least {low}" if high == inf else f"in [{low}, {high}]"
+                raise ValueError(f"{prefix}{name} must be {limit}, got {value}")
+
+
+def check_positive(config: object, *names: str) -> None:
+    """Stop at the first of the named settings that is not above 0."""
+    for name in names:
+        if not getattr(config, name) > 0:
+            raise ValueError(f"{name} must be positive, got {getattr(config, name)}")
+
+
+def check_names(given: Iterable[str], known: Iterable[str]) -> None:
+    """Stop at the first setting that does not exist; the nearest one is suggested."""
+    names = sorted(known)
+    for key in given:
+        if key not in names:
+            raise ValueError(f"no setting is called {key!r}; {hint(key, names)}")
+
+
+def hint(given: str, known: Iterable[str]) -> str:
+    """The known name nearest to a given one, or all of them."""
+    names = list(known)
+    close = get_close_matches(given, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
+
+
+def _words(kind: Any) -> str:
+    """What a setting of this type takes."""
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}"
+    return str(kind) if get_args(kind) else str(kind.__name__)
+
+
+def _is_kind(value: Any, kind: Any) -> bool:
+    inner = get_args(kind)
+    if get_origin(kind) is Literal:
+        return value in inner
+    if isinstance(kind, UnionType):
+        return any(_is_kind(value, one) for one in inner)
+    if get_origin(kind) is tuple:
+        kinds = inner[:1] * len(value) if inner[-1] is ... and isinstance(value, tuple) else inner
+        return (
+            isinstance(value, tuple)
+            and len(value) == len(kinds)
+            and all(_is_kind(*pair) for pair in zip(value, kinds, strict=True))
+        )
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

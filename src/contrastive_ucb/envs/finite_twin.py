@@ -1,0 +1,140 @@
+"""A finite MDP or game behind a screen: what is seen of a state is an observation drawn for it.
+
+    s ~ P_h(.|z),  o ~ q_h(.|s)
+
+With q one-hot, nothing but the states themselves is seen: the finite tier's problem, given to the
+neural class. The finite twin has `copies` drawn observations for each state, all equally likely;
+with one-hot observations one copy is all there is, and the twin is the environment itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.envs.batch import Env, EnvBatch, draw
+from contrastive_ucb.envs.games import TabularGame
+from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.observed import ObservedEnv, ObservedMDP, Random, Twin
+from contrastive_ucb.envs.tabular import TabularMDP
+
+LEAST_NODES = 512  # as many as there are draws where P^- has no nodes
+COPIES = 16  # observations of a state in the twin, where there are infinitely many
+
+
+class ShownEnv(ObservedEnv):
+    """`base` seen through `show`; a subclass says how a state looks."""
+
+    def __init__(self, base: Env, low: Array, high: Array, copies: int = COPIES):
+        self.base, self.copies, self.low, self.high = base, copies, low, high
+        self.batch = EnvBatch.of([base])
+        self.name, self.horizon = base.name, base.horizon
+        self.action_shape = self.batch.action_shape
+        self.suggested_alpha, self.solved_gap = base.suggested_alpha, base.solved_gap
+
+    def show(self, step: int, states: IntArray, random: Random) -> Array:
+        """What is seen of the states (n,) at step 0..H   (n, D)"""
+        raise NotImplementedError
+
+    def begin(self, count: int, random: Random) -> ShownWalk:
+        states = draw(self.batch.initial[0][None], random.random(count))
+        return ShownWalk(self, states, self.show(0, states, random))
+
+    def twin(self) -> Twin:
+        random = stream(0, "twin")  # the same noise for all, so that runs can be compared
+        states = np.repeat(np.arange(self.base.n_states), self.copies)
+        seen = [self.show(step, states, random) for step in range(self.horizon)]
+        return Twin(spread(self.base, self.copies), np.stack(seen), is_even=self.copies == 1)
+
+
+class ShownWalk:
+    """Trajectories of a shown environment."""
+
+    def __init__(self, env: ShownEnv, states: IntArray, observations: Array):
+        self.env, self.states, self.observations, self.step = env, states, observations, 0
+
+    def move(self, actions: IntArray, random: Random) -> Array:
+        batch, step, states = self.env.batch, self.step, self.states
+        uniform = random.random((3, len(states)))
+        pairs = states * batch.n_actions + actions
+        arrived = draw(batch.kernel.features[0, step, pairs], uniform[0])
+        if batch.kernel.measures is not None:  # so far the latent
+            arrived = draw(batch.kernel.measures[0, step, arrived], uniform[1])
+        mean = batch.rewards[0, step, states, actions]
+        scale = batch.reward_scale[0, step, states, actions]
+        self.states, self.step = arrived, step + 1
+        self.observations = self.env.show(self.step, arrived, random)
+        return np.where(uniform[2] * abs(scale) < abs(mean), scale, 0.0)
+
+    def keep(self, kept: slice) -> None:
+        self.states, self.observations = self.states[kept], self.observations[kept]
+
+
+class OneHot(ShownEnv):
+    """The states themselves as unit vectors: the tabular problem for the neural class.
+
+    Uniform means equally likely states, the P^- of tables, not a density between the unit vectors.
+    It is fixed and has a floor, as the paper asks, and zeta can be measured under it. The nodes are
+    then the states themselves, each equally often.
+    """
+
+    def __init__(self, base: Env):
+        n_states = base.n_states
+        super().__init__(base, np.zeros(n_states), np.ones(n_states), copies=1)
+        self.rank = base.rank or self.rank
+        self.reveals_reward = base.reveals_reward
+        self.suggested = {"density": "uniform", "n_draws": n_states * -(-LEAST_NODES // n_states)}
+
+    def show(self, step: int, states: IntArray, random: Random) -> Array:
+        return np.asarray(np.eye(self.base.n_states)[states])
+
+    def rewards(self, step: int, observations: Array) -> Array:
+        return np.asarray(observations @ self.batch.rewards[0, step])
+
+    def uniform(self, count: int, random: Random) -> Array:
+        return self.show(0, random.integers(self.base.n_states, size=count), random)
+
+    def uniform_nodes(self, count: int) -> Array | None:
+        """Every state equally often, where `count` allows it."""
+        times, rest = divmod(count, self.base.n_states)
+        return None if rest else np.tile(np.eye(self.base.n_states), (times, 1))
+
+
+class OneHotMDP(OneHot, ObservedMDP):
+    """The same as a Gymnasium environment."""
+
+    def __init__(self, base: TabularMDP):
+        super().__init__(base)
+        self._open()
+
+
+def one_hot(env: Env) -> OneHot:
+    """A finite MDP or game with its states as unit vectors."""
+    return OneHotMDP(env) if isinstance(env, TabularMDP) else OneHot(env)
+
+
+def spread(base: Env, copies: int) -> Env:
+    """The environment with every state in `copies` equally likely forms, state by state."""
+    if copies == 1:
+        return base
+    kernel, horizon, n_states = base.kernel, base.horizon, base.n_states
+    rank = kernel.features.shape[-1]
+    rows = kernel.features.reshape(horizon, n_states, -1, rank)
+    measures = np.broadcast_to(np.eye(n_states), (horizon, n_states, n_states))
+    if kernel.measures is not None:
+        measures = kernel.measures
+    wide = Kernel(
+        rows.repeat(copies, axis=1).reshape(horizon, -1, rank),
+        measures.repeat(copies, axis=-1) / copies,
+    )
+    kind = TabularGame if isinstance(base, TabularGame) else TabularMDP
+    scale = base.reward_scale
+    return kind(
+        wide,
+        base.rewards.repeat(copies, axis=1),
+        base.initial.repeat(copies) / copies,
+        reward_scale=None if scale is None else scale.repeat(copies, axis=1),
+        rank=base.rank,
+        name=base.name,
+    )

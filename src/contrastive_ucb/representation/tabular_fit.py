@@ -1,0 +1,387 @@
+"""What a multiplicative step needs of the data, from tables or from sparse cells.
+
+For each factor there is a pull, sums of N1 / f times the other factor, and a push, sums of W times
+the other factor, with W = (N1 + N0) / (1 + f) for the contrastive loss and W = n(z) P^-(s') for
+maximum likelihood. Here n(z) P^-(s') is just N0 with exact negatives, so one switch serves both.
+
+phi (B, H, Z+1, d), psi (B, H, d, S); sums over s' have the shape of phi, sums over z that of psi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.data.counts import DenseCounts, SparseCounts, cells, make_counts
+from contrastive_ucb.data.sampler import Tuples
+from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.representation.contrastive import (
+    contrastive_loss,
+    contrastive_weights,
+    lift,
+    likelihood_loss,
+    multiplicative_step,
+    normalise,
+    surplus_and_misfit,
+)
+
+
+class DenseSums:
+    """Batched matrix products over whole tables, all seeds and steps at once."""
+
+    def __init__(self, counts: DenseCounts, likelihood: bool):
+        self.counts, self.likelihood = counts, likelihood
+        self.total = counts.positive + counts.negative
+        # Fresh tables in every step would be handed back to the kernel and faulted in again.
+        self.ratio, self.weights = np.empty_like(self.total), np.empty_like(self.total)
+
+    def over_states(self, phi: Array, psi: Array) -> tuple[Array, Array]:
+        pull, push = self._tables(phi, psi)
+        other = psi.swapaxes(-1, -2)
+        return np.matmul(pull, other), np.matmul(push, other)
+
+    def over_pairs(self, phi: Array, psi: Array) -> tuple[Array, Array]:
+        pull, push = self._tables(phi, psi)
+        other = phi.swapaxes(-1, -2)
+        return np.matmul(other, pull), np.matmul(other, push)
+
+    def loss(self, phi: Array, psi: Array) -> Array:
+        """The loss of all data and pseudo-visits, (B, H)."""
+        ratio = np.matmul(phi, psi)
+        if self.likelihood:
+            visits = self.counts.negative.sum(-1)
+            return likelihood_loss(ratio, self.counts.positive, visits, self.counts.negatives)
+        return contrastive_loss(ratio, self.counts.positive, self.counts.negative)
+
+    def visits(self) -> Array:
+        """How much data a pair has, up to a constant   (B, H, Z)"""
+        return np.asarray(self.total[:, :, :-1].sum(-1))
+
+    def worst_row(self, phi: Array, psi: Array) -> tuple[IntArray, Array]:
+        """The pair that is explained worst, (B, H), and the surplus of its positives, (B, H, S)."""
+        ratio = np.matmul(phi, psi)
+        weights = self.counts.negative
+        if not self.likelihood:
+            weights = contrastive_weights(ratio, self.total)
+        surplus, misfit = surplus_and_misfit(self.counts.positive, ratio * weights)
+        row = misfit[:, :, :-1].sum(-1).argmax(-1)  # (B, H)
+        seed, step = np.indices(row.shape)
+        return row, surplus[seed, step, row]
+
+    def _tables(self, phi: Array, psi: Array) -> tuple[Array, Array]:
+        """N1 / f and W, both (B, H, Z+1, S)."""
+        ratio = np.matmul(phi, psi, out=self.ratio)
+        push = self.counts.negative
+        if not self.likelihood:
+            push = contrastive_weights(ratio, self.total, out=self.weights)
+        return np.divide(self.counts.positive, ratio, out=ratio), push
+
+
+class SparseSums:
+    """The same from the cells that occurred: one block-diagonal sparse matrix for all of them."""
+
+    def __init__(self, counts: SparseCounts, negatives: Array, likelihood: bool):
+        self.counts, self.negatives, self.likelihood = counts, negatives, likelihood
+        n_seeds, horizon, n_rows, n_states = counts.shape
+        self.blocks = n_seeds * horizon
+        row, state = np.divmod(counts.key, n_states)
+        self.column = row // n_rows * n_states + state  # psi of this step: (B H S, d)
+        self.starts = np.searchsorted(row, np.arange(self.blocks * n_rows + 1))
+        self.row = row
+        self.total = counts.positive + counts.negative
+
+    def over_states(self, phi: Array, psi: Array) -> tuple[Array, Array]:
+        flat, other = _flat(phi), _flat(psi.swapaxes(-1, -2))
+        pull, push = self._matrices(flat, other)
+        pulls, pushes = pull @ other, push @ other
+        for rows, weights, block in self._background(phi, psi):
+            pushes[rows] += weights @ psi.reshape(self.blocks, *psi.shape[-2:])[block].T
+        return pulls.reshape(phi.shape), pushes.reshape(phi.shape)
+
+    def over_pairs(self, phi: Array, psi: Array) -> tuple[Array, Array]:
+        flat, other = _flat(phi), _flat(psi.swapaxes(-1, -2))
+        pull, push = self._matrices(flat, other)
+        shape = (*psi.shape[:2], psi.shape[3], psi.shape[2])  # (B, H, S, d)
+        pulls, pushes = (pull.T @ flat).reshape(shape), (push.T @ flat).reshape(shape)
+        per_block = pushes.reshape(self.blocks, *shape[2:])
+        for rows, weights, block in self._background(phi, psi):
+            per_block[block] += weights.T @ flat[rows]
+        return pulls.swapaxes(-1, -2), pushes.swapaxes(-1, -2)
+
+    def loss(self, phi: Array, psi: Array) -> Array:
+        """The loss of all data and pseudo-visits, (B, H)."""
+        ratio = self._ratio(_flat(phi), _flat(psi.swapaxes(-1, -2)))
+        terms = -self.counts.positive * np.log(ratio)
+        if not self.likelihood:
+            terms += self.total * np.log1p(ratio)
+        block = self.row // self.counts.shape[2]
+        losses = np.bincount(block, terms, minlength=self.blocks).astype(np.float64)
+        for rows, right, number in self._seen_rows(psi):
+            ratios = _flat(phi)[rows] @ right
+            term = ratios if self.likelihood else np.log1p(ratios)
+            losses[number] += self.counts.visits.ravel()[rows] @ (term @ self.negatives)
+        return losses.reshape(self.counts.shape[:2])
+
+    def visits(self) -> Array:
+        """How much data a pair has, up to a constant   (B, H, Z)"""
+        return self.counts.visits[:, :, :-1]
+
+    def worst_row(self, phi: Array, psi: Array) -> tuple[IntArray, Array]:
+        """The pair that is explained worst, (B, H), and the surplus of its positives, (B, H, S)."""
+        ratio = self._ratio(_flat(phi), _flat(psi.swapaxes(-1, -2)))
+        n_seeds, horizon, n_rows, n_states = self.counts.shape
+        state = self.column % n_states
+        weights = self.total if not self.likelihood else np.zeros_like(self.total)
+        if self.counts.exact:
+            weights = weights + self.counts.visits.ravel()[self.row] * self.negatives[state]
+        if not self.likelihood:
+            weights = contrastive_weights(ratio, weights)
+        surplus, misfit = surplus_and_misfit(self.counts.positive, ratio * weights)
+        by_row = np.bincount(self.row, misfit, minlength=self.blocks * n_rows)
+        row = by_row.reshape(n_seeds, horizon, n_rows)[:, :, :-1].argmax(-1)
+        block = self.row // n_rows
+        mine = self.row % n_rows == row.ravel()[block]
+        table = np.zeros((self.blocks, n_states))
+        table[block[mine], state[mine]] = surplus[mine]
+        return row, table.reshape(n_seeds, horizon, n_states)
+
+    def _ratio(self, phi: Array, psi: Array) -> Array:
+        """f in the cells that occurred; phi (B H (Z+1), d), psi (B H S, d)."""
+        return np.asarray(np.einsum("nd,nd->n", phi[self.row], psi[self.column]))
+
+    def _matrices(self, phi: Array, psi: Array) -> tuple[csr_array, csr_array]:
+        """N1 / f and W as sparse (B H (Z+1), B H S); phi (B H (Z+1), d), psi (B H S, d)."""
+        ratio = self._ratio(phi, psi)
+        weights = contrastive_weights(ratio, self.total)
+        values = (self.counts.positive / ratio, weights * (not self.likelihood))
+        pull, push = (
+            csr_array((v, self.column, self.starts), shape=(len(phi), len(psi))) for v in values
+        )
+        return pull, push
+
+    def _background(self, phi: Array, psi: Array) -> Iterator[tuple[IntArray, Array, int]]:
+        """With exact negatives, the weights of visits(z) P^-(s'): rows, table, block."""
+        left = _flat(phi)
+        for rows, right, block in self._seen_rows(psi):
+            table = np.outer(self.counts.visits.ravel()[rows], self.negatives)
+            if not self.likelihood:
+                table = contrastive_weights(left[rows] @ right, table)
+            yield rows, table, block
+
+    def _seen_rows(self, psi: Array) -> Iterator[tuple[IntArray, Array, int]]:
+        """With exact negatives all s' matter, but only of visited z: rows, psi (d, S), block."""
+        if not self.counts.exact:
+            return
+        visits = self.counts.visits.reshape(self.blocks, -1)
+        for block, right in enumerate(psi.reshape(self.blocks, *psi.shape[2:])):
+            yield block * visits.shape[1] + np.flatnonzero(visits[block]), right, block
+
+
+def make_sums(
+    counts: DenseCounts | SparseCounts, negatives: Array, likelihood: bool
+) -> DenseSums | SparseSums:
+    if isinstance(counts, DenseCounts):
+        return DenseSums(counts, likelihood)
+    return SparseSums(counts, negatives, likelihood)
+
+
+def _flat(factor: Array) -> Array:
+    return np.ascontiguousarray(factor).reshape(-1, factor.shape[-1])
+
+
+SMALL = 1e-2  # what the new latent has, of the mean, in pairs it was not made for
+
+
+def reseeded(
+    sums: DenseSums | SparseSums, phi: Array, psi: Array, negatives: Array
+) -> tuple[Array, Array]:
+    """Factors with one latent put to a new use in every seed and step; d must be at least 2."""
+    row, surplus = sums.worst_row(phi, psi)
+    mass = (psi * negatives).sum(-1)  # (B, H, d)
+    phi, psi = phi * mass[:, :, None], psi / mass[..., None]  # measures of mass 1: comparable
+    kept, freed = most_alike(psi * negatives)
+    seed, step = np.indices(row.shape)
+    used = np.matmul(sums.visits()[:, :, None], phi[:, :, :-1])[:, :, 0]  # (B, H, d)
+    share = used[seed, step, kept] / (used[seed, step, kept] + used[seed, step, freed])
+    merged = share[..., None] * psi[seed, step, kept]
+    merged += (1 - share[..., None]) * psi[seed, step, freed]
+    psi[seed, step, kept] = merged
+    phi[seed, step, :, kept] += phi[seed, step, :, freed]
+    lacking = surplus / np.maximum(surplus.sum(-1, keepdims=True), 1e-12) / negatives
+    psi[seed, step, freed] = lacking
+    phi[seed, step, :, freed] = SMALL * phi[seed, step, :, kept].mean(-1, keepdims=True)
+    phi[seed, step, row, freed] = phi[seed, step, row].sum(-1) / 2
+    return phi, psi
+
+
+def most_alike(measures: Array) -> tuple[IntArray, IntArray]:
+    """The two latents whose measures have the largest cosine.   (B, H, d, S) -> (B, H) twice"""
+    unit = measures / np.linalg.norm(measures, axis=-1, keepdims=True)
+    cosine = np.matmul(unit, unit.swapaxes(-1, -2))
+    first, second = np.triu_indices(measures.shape[-2], 1)
+    best = cosine[..., first, second].argmax(-1)
+    return first[best], second[best]
+
+
+FINITE_CELLS = 50_000_000  # 400 MB
+LEAST = 1e-2  # of the mean of a factor: below it a latent stops taking part, so a refit starts here
+
+
+class CountsModel:
+    """The class of all positive factors, fitted on counts.
+
+    The loss is that of the data plus `pseudo` visits a pair that look like those of a pair nobody
+    has visited (row Z of phi), and as many a latent that look like P^-: Gamma priors that keep
+    every factor positive. Within one fit they stand still, so that no sweep raises the penalised
+    loss.
+
+    phi  (B, H, Z+1, d), psi (B, H, d, S)
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int, int],
+        rank: int,
+        negatives: Array,
+        generators: Sequence[np.random.Generator],
+        *,
+        exact: bool = False,
+        likelihood: bool = False,
+        sweeps: int = 10,
+        pseudo: float = 0.5,
+        reseed_every: int = 10,
+    ):
+        _, horizon, n_pairs, n_states = shape
+        self.negatives, self.likelihood = negatives, likelihood
+        self.sweeps, self.pseudo = sweeps, pseudo
+        self.reseed_every, self.n_fits = reseed_every, 0
+        self.counts = make_counts(shape, negatives, pseudo, exact or likelihood)
+        near_one = [
+            g.uniform(0.5, 1.5, (horizon, n_pairs + 1 + n_states, rank)) for g in generators
+        ]
+        start = np.stack(near_one)  # equal latents would stay equal, so they start apart
+        self.phi = start[:, :, : n_pairs + 1] / rank
+        self.psi = np.ascontiguousarray(start[:, :, n_pairs + 1 :].swapaxes(-1, -2))
+
+    def add(self, tuples: Tuples) -> None:
+        self.counts.add(tuples)
+
+    def fit(self) -> Kernel:
+        """Lines 6 to 8: a few sweeps from where the last round ended, then normalise."""
+        sums = make_sums(self.counts, self.negatives, self.likelihood)
+        phi, psi = self._sweep(sums, self.phi, self.psi)
+        self.n_fits += 1
+        if self.reseed_every and self.n_fits % self.reseed_every == 0 and psi.shape[-2] > 1:
+            other = self._sweep(sums, *reseeded(sums, phi, psi, self.negatives))
+            phi, psi = self._sweep(sums, phi, psi)
+            better = (sums.loss(*other) < sums.loss(phi, psi))[:, :, None, None]
+            phi, psi = np.where(better, other[0], phi), np.where(better, other[1], psi)
+        self.phi, self.psi = phi, psi
+        return normalise(phi[:, :, :-1], psi, self.negatives)
+
+    def _sweep(self, sums: DenseSums | SparseSums, phi: Array, psi: Array) -> tuple[Array, Array]:
+        """Lift what is too small to recover, then a few multiplicative sweeps downhill."""
+        phi, psi = lift(phi, LEAST), lift(psi, LEAST)
+        pair_rate = self.pseudo * (psi * self.negatives).sum(-1)[:, :, None]  # (B, H, 1, d)
+        pair_shape = pair_rate * phi[:, :, -1:]
+        state_prior = self.pseudo * self.negatives  # mean 1, that is P^ = P^-
+        for _ in range(self.sweeps):
+            pull, push = sums.over_states(phi, psi)
+            phi = multiplicative_step(phi, pull, push, pair_shape, pair_rate)
+            pull, push = sums.over_pairs(phi, psi)
+            psi = multiplicative_step(psi, pull, push, state_prior, state_prior)
+        return phi, psi
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        counts = self.counts.state_of(seed)
+        factors = {"phi": self.phi[seed], "psi": self.psi[seed]}
+        return {**factors, "n_fits": self.n_fits, "counts": counts}
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        self.n_fits = states[0]["n_fits"]
+        self.phi = np.stack([state["phi"] for state in states])
+        self.psi = np.stack([state["psi"] for state in states])
+        self.counts.load_states([state["counts"] for state in states])
+
+
+class FiniteModel:
+    """A finite class (l.194): a list of M pairs (phi, psi), minimised by enumeration.
+
+    phi  (B, M, H, Z, d), psi (B, M, H, d, S). The running loss of each candidate at each step is
+    all that is kept of the data. The paper's loss needs f > 0 (erratum E12); here a candidate with
+    f = 0 where a positive fell has an infinite loss, which is to say that it is ruled out.
+    """
+
+    def __init__(self, phi: Array, psi: Array, negatives: Array, exact: bool = False):
+        self.phi, self.psi, self.negatives, self.exact = phi, psi, negatives, exact
+        if (size := int(np.prod(phi.shape[:-1])) * psi.shape[-1]) > FINITE_CELLS:
+            raise ValueError(
+                f"a finite class of {size:,} values f is too large (limit {FINITE_CELLS:,}); "
+                "use a smaller class_size or function_class 'counts'"
+            )
+        self.ratio = np.matmul(phi, psi)  # (B, M, H, Z, S)
+        if not (least := float(self.ratio.min())) >= 0:
+            raise ValueError(f"the function class has f = {least:.3g}; no f may be negative (E12)")
+        self.losses = np.zeros(self.ratio.shape[:3])  # (B, M, H)
+
+    @property
+    def size(self) -> int:
+        """|F|, the number of pairs."""
+        return int(self.phi.shape[1])
+
+    def add(self, tuples: Tuples) -> None:
+        seed, step, pair = cells(tuples)
+        ratio = self.ratio[seed, :, step, pair]  # (B, n, M, S)
+        one_hot = np.eye(ratio.shape[-1])
+        if self.exact:
+            positive = one_hot[tuples.next_state]
+            negative = np.broadcast_to(self.negatives, positive.shape)
+        else:
+            drawn = one_hot[tuples.contrast]
+            positive = drawn * tuples.label[..., None]
+            negative = drawn - positive
+        losses = contrastive_loss(
+            ratio[..., None, :], positive[:, :, None, None], negative[:, :, None, None]
+        )  # (B, n, M)
+        np.add.at(self.losses.swapaxes(1, 2), (seed, step), losses)
+
+    def fit(self) -> Kernel:
+        if not np.isfinite(self.losses.min(1)).all():
+            raise ArithmeticError(
+                "the data rule out every member of the function class; enlarge it"
+            )
+        best = self.losses.argmin(1)  # (B, H)
+        seed, step = np.indices(best.shape)
+        chosen = (seed, best, step)
+        return normalise(self.phi[chosen], self.psi[chosen], self.negatives)
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        return {"losses": self.losses[seed]}
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        self.losses[:] = [state["losses"] for state in states]
+
+
+def class_around(
+    kernel: Kernel, negatives: Array, size: int, generator: np.random.Generator
+) -> tuple[Array, Array]:
+    """A finite class of `size` pairs that holds the truth, at a random place, among mixtures.
+
+    Each other candidate mixes the true factors with random ones, by a share between 2% and 50%.
+
+    kernel   (H, Z, d), (H, d, S) of one seed; returns phi (M, H, Z, d), psi (M, H, d, S)
+    """
+    if kernel.measures is None:
+        raise ValueError("a finite class needs the true factors; a table has none")
+    rank, n_states = kernel.measures.shape[-2:]
+    shares = np.geomspace(0.02, 0.5, size - 1) if size > 1 else np.empty(0)
+    shares = generator.permutation(np.append(shares, 0.0))[:, None, None, None]
+    others = generator.dirichlet(np.ones(rank), (size, *kernel.features.shape[:-1]))
+    phi = (1 - shares) * kernel.features + shares * others
+    tables = generator.dirichlet(np.ones(n_states), (size, *kernel.measures.shape[:-1]))
+    psi = (1 - shares) * kernel.measures + shares * tables
+    return phi, psi / negatives
