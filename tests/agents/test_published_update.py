@@ -99,7 +99,7 @@ def set_noise(head: DuelingHead, update: int) -> None:
         into = torch.stack([given[name][0] for name in names])
         layer.noise_in = channels_last(into) if layer is head.first else into
         layer.noise_out = torch.cat([given[name][1] for name in names])
-        layer._made = None
+        layer._cache = None
 
 
 @torch.no_grad()

@@ -68,9 +68,7 @@ def test_save_writes_only_new_entries(tmp_path: Path) -> None:
     assert all((tmp_path / name).stat().st_mtime_ns == t for name, t in before.items())
     replay.update_priorities(replay.drawable(), rng.random(len(replay)))
     replay.set_extra("feature", replay.drawable(), rng.random((len(replay), 3)))
-    assert (
-        files.save(replay)["pieces"] == state["pieces"]
-    )  # entries are unchanged
+    assert files.save(replay)["pieces"] == state["pieces"]  # entries are unchanged
     files.prune([state])
     assert len(names(tmp_path)) == 4  # the short file is replaced
 

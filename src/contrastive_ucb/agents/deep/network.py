@@ -85,7 +85,7 @@ class Network(nn.Module):
         As in CURL, its parameters are clipped together with encoder and head.
         """
         limit = limit or inf
-        added = self.curl.learned() if self.curl is not None else []
+        added = self.curl.trainable() if self.curl is not None else []
         groups = [([*self.encoder.parameters(), *self.head.parameters(), *added], limit)]
         if self.prediction is not None:
             groups.append((list(self.prediction.transition.parameters()), limit))

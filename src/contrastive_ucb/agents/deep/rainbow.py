@@ -209,7 +209,7 @@ class Rainbow:
             self.lagged.load_state_dict(self._spr_target_parts(network).state_dict())
         descend(self.optimiser, network, network.groups(config.clip_norm), loss)
         if network.curl is not None:
-            network.curl.follow(network.encoder, config.curl_momentum)
+            network.curl.update_keys(network.encoder, config.curl_momentum)
         replay.update_priorities(batch.index, priority.cpu().numpy().astype(np.float64))
         return figures
 

@@ -26,7 +26,7 @@ from contrastive_ucb.core.random_streams import restore_stream, stream, stream_s
 from contrastive_ucb.data.history import Frames
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.planning.categorical import atoms
-from contrastive_ucb.representation.world_model import WorldModel, draw_codes, frame_kind
+from contrastive_ucb.representation.world_model import WorldModel, frame_kind, sample_categorical
 
 STREAMS = ("model", "dream", "ppo")
 
@@ -101,7 +101,7 @@ class Simple:
         if not torch.isfinite(logits).all():
             self.check_finite()
             raise ArithmeticError(f"the policy is {logits[0].tolist()}")
-        return int(draw_codes(logits.log_softmax(-1), logits.new_tensor([uniform])))
+        return int(sample_categorical(logits.log_softmax(-1), logits.new_tensor([uniform])))
 
     @torch.no_grad()
     def best(self, observations: Frames) -> IntArray:

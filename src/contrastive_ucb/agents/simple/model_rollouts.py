@@ -16,7 +16,7 @@ from torch import Tensor
 from contrastive_ucb.agents.simple.ppo import ActorCritic, taken
 from contrastive_ucb.core.arrays import IntArray
 from contrastive_ucb.data.replay import Replay
-from contrastive_ucb.representation.world_model import WorldModel, draw_codes
+from contrastive_ucb.representation.world_model import WorldModel, sample_categorical
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def dream(
         seen = history[:, -policy.shape[0] :]
         logits, value = policy(model.scaled(seen))
         log_probs = logits.log_softmax(-1)
-        actions = draw_codes(log_probs, for_action)
-        outcome = model.foresee(history, actions, torch.stack(for_bits, dim=1))
+        actions = sample_categorical(log_probs, for_action)
+        outcome = model.predict(history, actions, torch.stack(for_bits, dim=1))
         ended = for_end < outcome.end.sigmoid()
         rewards = outcome.reward.softmax(-1) @ support
         kept.append((seen, actions, taken(log_probs, actions), rewards, ended.float()))
