@@ -17,6 +17,7 @@ from contrastive_ucb.representation.heads import DuelingHead
 from contrastive_ucb.representation.layers import dtype_of, flatten, rescale
 from contrastive_ucb.representation.spr import TransitionModel
 
+pytestmark = pytest.mark.filterwarnings("ignore:a return of")  # of random rewards
 LOW = dtype_of("bfloat16")
 BREAKOUT: dict[str, Any] = {"shape": (4, 10, 10), "spr_weight": 2.0}
 
