@@ -1,9 +1,10 @@
-"""A small random world and a learner in it, for the tests of the deep agents."""
+"""A small learner and random transitions, for tests of the deep agents."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from contrastive_ucb.agents.deep.config import RainbowConfig
 from contrastive_ucb.agents.deep.rainbow import Rainbow
@@ -30,7 +31,7 @@ def learner(
 
 
 def play(agent: Rainbow, replay: Replay, steps: int, rng: np.random.Generator) -> None:
-    """Random frames, rewards and ends, and the learner's actions, some of them forced."""
+    """Random frames, rewards and ends; the learner's actions, half of them forced."""
     for _ in range(steps):
         if not replay.history.running:
             replay.begin(_frame(replay, rng))
@@ -47,14 +48,14 @@ def draw(agent: Rainbow, replay: Replay, rng: np.random.Generator) -> Batch:
 
 
 def train(agent: Rainbow, replay: Replay, rounds: int, rng: np.random.Generator) -> None:
-    """Three steps and one update a round."""
+    """Three steps and one update per round."""
     for _ in range(rounds):
         play(agent, replay, 3, rng)
         agent.update(replay, draw(agent, replay, rng))
 
 
 def started(agent: Rainbow, seed: int = 0) -> tuple[Replay, np.random.Generator]:
-    """A memory of 60 steps, and the stream of all that is to come."""
+    """A memory of 60 steps, and the random stream for later steps."""
     replay, rng = agent.new_replay(), np.random.default_rng(seed)
     play(agent, replay, 60, rng)
     return replay, rng
@@ -65,3 +66,15 @@ def _frame(replay: Replay, rng: np.random.Generator) -> Any:
     if frames.dtype == np.uint8:
         return rng.integers(0, 256, frames.shape[1:], dtype=np.uint8)
     return rng.normal(size=frames.shape[1:]).astype(np.float32)
+
+
+def assert_equal(first: Any, second: Any) -> None:
+    """Nested state dictionaries are equal bit for bit."""
+    if isinstance(first, dict):
+        assert first.keys() == second.keys()
+        for key in first:
+            assert_equal(first[key], second[key])
+    elif isinstance(first, torch.Tensor):
+        assert torch.equal(first, second)
+    else:
+        assert first == second

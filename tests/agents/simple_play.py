@@ -1,4 +1,4 @@
-"""Tiny SimPLe learners, memories to learn from, and a spy on their world models."""
+"""Small SimPLe learners with replay memories, for tests."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ SEA, BREAKOUT = "DeepSea-5", "MinAtar/Breakout-v1"
 def learner(
     env_name: str = BREAKOUT, steps: int = 60, seed: int = 0, **changes: Any
 ) -> tuple[Simple, Replay]:
-    """A learner that has learnt nothing, and a memory of uniform actions."""
+    """An untrained learner, and a memory of uniform actions."""
     env = make_deep_env(env_name, seed=seed, training=True)
     config = configure_simple({**TINY, **changes}, env.frame_shape)
     agent = Simple(config, env.frame_shape, env.stack, env.n_actions, env.value_range, seed=0)
@@ -53,14 +53,14 @@ def learner(
 
 
 class Spy:
-    """Stands before a world model and notes what it is asked."""
+    """Records the histories with which a method of a world model is called."""
 
-    def __init__(self, model: WorldModel, monkeypatch: pytest.MonkeyPatch, asked: str):
+    def __init__(self, model: WorldModel, monkeypatch: pytest.MonkeyPatch, method: str):
         self.histories: list[Tensor] = []
-        real = getattr(model, asked)
+        original = getattr(model, method)
 
-        def noted(history: Tensor, *rest: Any) -> Any:
+        def recorded(history: Tensor, *rest: Any) -> Any:
             self.histories.append(history.clone())
-            return real(history, *rest)
+            return original(history, *rest)
 
-        monkeypatch.setattr(model, asked, noted)
+        monkeypatch.setattr(model, method, recorded)

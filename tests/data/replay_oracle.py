@@ -1,4 +1,4 @@
-"""A replay memory that is slow and obvious: a list of all that ever happened, and loops."""
+"""A slow, obvious replay memory: a list of all entries, and loops."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,7 @@ class Entry:
 
 
 class Oracle:
-    """Everything since the beginning; what `replay` may still know follows from its capacity."""
+    """All entries since the beginning; the capacity of `replay` decides what is still stored."""
 
     def __init__(self, replay: Replay):
         self.replay = replay
@@ -49,8 +49,8 @@ class Oracle:
 
     @property
     def kept_from(self) -> int:
-        """The time of the oldest of the last `capacity` transitions, or of the last `slots` frames:
-        one slot is always for the frame to come."""
+        """The time of the oldest of the last `capacity` transitions, or of the last `slots` frames
+        (one slot is reserved for the next frame)."""
         times = [time for time, entry in enumerate(self.past) if entry.action is not None]
         by_count = times[max(0, len(times) - self.replay.history.capacity)] if times else 0
         return max(by_count, len(self.past) + (not self.running) - self.replay.history.slots, 0)
@@ -117,7 +117,7 @@ class Oracle:
         }
 
     def published(self, time: int) -> dict[str, Any]:
-        """The same as the released code has it: a memory without closing entries."""
+        """The same as in the released code, whose memory has no closing entries."""
         n, jumps, discount = self.replay.n_step, self.replay.jumps, self.replay.discount
         times = self.transitions_from(time)
         steps = [self.past[t] for t in times]
@@ -148,7 +148,7 @@ class Oracle:
 
 
 def play(replay: Replay, oracle: Oracle, steps: int, rng: np.random.Generator, ends: float) -> None:
-    """`steps` random steps; an episode ends with probability `ends`, in either way or in both."""
+    """`steps` random steps; each ends the episode with probability `ends`."""
     for _ in range(steps):
         frame = rng.integers(1, 256, FRAME, dtype=np.uint8)
         if not oracle.running:

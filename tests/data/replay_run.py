@@ -1,4 +1,4 @@
-"""A run that fills a replay memory and saves it, for the tests that kill it."""
+"""A run that fills and saves a replay memory, for tests that kill it."""
 
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ def make(capacity: int = 100) -> Replay:
 
 
 def run(folder: Path, rounds: int) -> dict[str, Any]:
-    """Ten steps and a checkpoint a round, from the last checkpoint on; the final state."""
+    """Ten steps and a checkpoint per round, resumed from the last checkpoint; the final state."""
     files, replay, forgotten = ReplayFiles(folder / "replay", piece=16), make(60), make(60)
     oracle, resumed = Oracle(replay), last_step(folder)
     for done in range(rounds):
-        # The rounds before the checkpoint only bring the oracle there.
+        # Rounds before the checkpoint only advance the oracle.
         play(replay if done > resumed else forgotten, oracle, 10, np.random.default_rng(done), 0.1)
         if done > resumed:
             save_checkpoint(folder, done, files.save(replay))

@@ -1,4 +1,4 @@
-"""The n-step rules against loops that walk through one window at a time."""
+"""The n-step rules against loops over single windows."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from contrastive_ucb.data.nstep import first_end, jump_mask, n_step
 
-# A step goes on, terminates or is truncated.
+# A step continues, terminates or is truncated.
 STEP = st.tuples(st.integers(-3, 3), st.sampled_from(["on", "on", "terminated", "truncated"]))
 WINDOWS = st.lists(st.lists(STEP, min_size=8, max_size=8), min_size=1, max_size=6)
 Steps = list[tuple[int, str]]
@@ -20,7 +20,7 @@ def arrays(windows: list[Steps]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def episode_rule(window: Steps, n: int, discount: float) -> tuple[float, int, float]:
-    """Return, reach and factor of the bootstrap value by the definition."""
+    """Return, reach and bootstrap factor by the definition."""
     total = 0.0
     for k in range(n):
         reward, kind = window[k]
@@ -33,14 +33,14 @@ def episode_rule(window: Steps, n: int, discount: float) -> tuple[float, int, fl
 
 
 def published_rule(window: Steps, n: int, discount: float, jumps: int) -> tuple[float, int, float]:
-    """The same as the released code has it, array operation by array operation."""
+    """The same by the operations of the released code."""
     ends = [kind != "on" for _, kind in window]
     total, ended = 0.0, False
     for k in range(n):
         total += discount**k * window[k][0] * (not ended)
         ended = ended or ends[k]
-    factor = discount**n * (not ends[0])  # the flag of the first step is all that was kept
-    shown = list(range(len(window) + 1))  # which observation stands at each place
+    factor = discount**n * (not ends[0])  # the release stores only the flag of the first step
+    shown = list(range(len(window) + 1))  # which observation is used at each step
     seen_ends = [k for k in range(jumps + 1) if ends[k]]
     if seen_ends:
         first = seen_ends[0]
@@ -50,7 +50,7 @@ def published_rule(window: Steps, n: int, discount: float, jumps: int) -> tuple[
 
 @settings(max_examples=100)
 @given(windows=WINDOWS, n=st.integers(1, 8), discount=st.sampled_from([0.0, 0.5, 0.99, 1.0]))
-def test_n_step_equals_the_definition(windows: list[Steps], n: int, discount: float) -> None:
+def test_n_step_equals_definition(windows: list[Steps], n: int, discount: float) -> None:
     rewards, terminated, truncated = arrays(windows)
     got = n_step(rewards[:, :n], terminated, truncated, discount)
     for i, window in enumerate(windows):
@@ -62,9 +62,7 @@ def test_n_step_equals_the_definition(windows: list[Steps], n: int, discount: fl
 
 @settings(max_examples=100)
 @given(windows=WINDOWS, n=st.integers(1, 8), jumps=st.integers(0, 7))
-def test_the_published_rule_equals_the_released_code(
-    windows: list[Steps], n: int, jumps: int
-) -> None:
+def test_published_rule_equals_released_code(windows: list[Steps], n: int, jumps: int) -> None:
     rewards, terminated, truncated = arrays(windows)
     got = n_step(rewards[:, :n], terminated, truncated, 0.9, "published", jumps)
     for i, window in enumerate(windows):
@@ -73,23 +71,23 @@ def test_the_published_rule_equals_the_released_code(
         assert (got.reach[i], got.discounts[i]) == (reach, pytest.approx(factor))
 
 
-def test_the_slip_bootstraps_after_a_termination() -> None:
+def test_published_rule_bootstraps_after_termination() -> None:
     """Worked by hand: a termination at the third of four steps."""
     rewards = np.array([[1.0, 2.0, 4.0, 8.0]])
     terminated = np.array([[False, False, True, False]])
     none = np.zeros_like(terminated)
     right = n_step(rewards, terminated, none, 0.5)
-    slip = n_step(rewards, terminated, none, 0.5, "published")
+    published = n_step(rewards, terminated, none, 0.5, "published")
     frozen = n_step(rewards, terminated, none, 0.5, "published", jumps=2)
-    assert right.returns == slip.returns == [1 + 1 + 1]
+    assert right.returns == published.returns == [1 + 1 + 1]
     assert (right.discounts, right.reach) == ([0.0], [3])
-    assert (slip.discounts, slip.reach) == ([0.5**4], [4])
+    assert (published.discounts, published.reach) == ([0.5**4], [4])
     assert (frozen.discounts, frozen.reach) == ([0.5**4], [2])
 
 
 @settings(max_examples=100)
 @given(windows=WINDOWS, jumps=st.integers(0, 7))
-def test_masks_equal_loops(windows: list[Steps], jumps: int) -> None:
+def test_jump_mask_equals_loop(windows: list[Steps], jumps: int) -> None:
     _, terminated, truncated = arrays(windows)
     got = jump_mask(terminated, truncated, jumps)
     published = jump_mask(terminated, truncated, jumps, "published")
@@ -108,7 +106,7 @@ def test_first_end() -> None:
     np.testing.assert_array_equal(first_end(terminated, truncated), [2, 1, 0])
 
 
-def test_the_last_observation_of_a_truncated_episode_is_kept_by_the_mask() -> None:
+def test_mask_includes_final_observation_of_truncated_episode() -> None:
     flag, none = np.array([[True]]), np.array([[False]])
     assert jump_mask(none, flag, 1).all()
     assert not jump_mask(flag, none, 1).any()

@@ -1,18 +1,18 @@
-"""The replay memory against an oracle of lists and loops, under random lives."""
+"""The replay memory against a slow oracle of lists and loops, on random episodes."""
 
 import json
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from data.replay_oracle import EXTRAS, FRAME, Oracle, assert_same, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from contrastive_ucb.agents.deep.presets import BONUSES, configure
+from contrastive_ucb.agents.deep.rainbow import Rainbow
 from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
-from contrastive_ucb.data.history import stacks
 from contrastive_ucb.data.replay import Replay
 
 CHOICES = st.fixed_dictionaries(
@@ -24,7 +24,7 @@ CHOICES = st.fixed_dictionaries(
         "cut": st.sampled_from(["episode", "published"]),
     }
 )
-LIVES = {
+RANDOM_PLAY = {
     "choices": CHOICES,
     "room": st.integers(0, 40),
     "steps": st.integers(1, 120),
@@ -34,7 +34,7 @@ LIVES = {
 
 
 def make(choices: dict[str, Any], room: int = 40, **more: Any) -> Replay:
-    """The smallest memory that these windows allow, plus `room`."""
+    """A memory of the smallest allowed capacity plus `room`."""
     settings = choices | {"discount": 0.9, "extras": EXTRAS} | more
     try:
         return Replay(1, FRAME, **settings)
@@ -43,7 +43,7 @@ def make(choices: dict[str, Any], room: int = 40, **more: Any) -> Replay:
         return Replay(least + room, FRAME, **settings)
 
 
-def lived(
+def played(
     choices: dict[str, Any], room: int, steps: int, ends: float, seed: int, **more: Any
 ) -> tuple[Replay, Oracle, np.random.Generator]:
     replay = make(choices, room, **more)
@@ -53,16 +53,16 @@ def lived(
 
 
 @settings(max_examples=100, deadline=None)
-@given(**LIVES)
-def test_a_batch_equals_the_oracle_in_every_field(
+@given(**RANDOM_PLAY)
+def test_batch_equals_oracle(
     choices: dict[str, Any], room: int, steps: int, ends: float, seed: int
 ) -> None:
-    replay, oracle, rng = lived(choices, room, steps, ends, seed)
+    replay, oracle, rng = played(choices, room, steps, ends, seed)
     drawable = [t for t in range(len(oracle.past)) if oracle.can_be_drawn(t)]
     assert replay.drawable().tolist() == drawable
     assert len(replay) == len(drawable)
     if not drawable:
-        with pytest.raises(ValueError, match="can be drawn yet"):
+        with pytest.raises(ValueError, match="can be sampled yet"):
             replay.sample(rng.random(2), 0.5)
         return
     batch = replay.sample(rng.random(2 * len(drawable)), 0.5)  # uniform: each at least once
@@ -75,7 +75,7 @@ def test_a_batch_equals_the_oracle_in_every_field(
 
 
 def compare(batch: Any, i: int, expected: dict[str, Any]) -> None:
-    """Row i of the batch, None in the oracle stands for anything."""
+    """Compare row i of the batch; None in the oracle means undefined."""
     for name in ("returns", "discounts", "step_weights", "mask"):
         np.testing.assert_allclose(getattr(batch, name)[i], expected[name], rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(batch.bootstrap[i], expected["bootstrap"])
@@ -89,12 +89,12 @@ def compare(batch: Any, i: int, expected: dict[str, Any]) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(**LIVES)
-def test_windows_and_single_observations_equal_the_oracle(
+@given(**RANDOM_PLAY)
+def test_windows_and_observations_equal_oracle(
     choices: dict[str, Any], room: int, steps: int, ends: float, seed: int
 ) -> None:
     length = 5
-    replay, oracle, _ = lived(choices | {"window": length}, room, steps, ends, seed)
+    replay, oracle, _ = played(choices | {"window": length}, room, steps, ends, seed)
     if oracle.running:
         now = len(oracle.past) - 1
         np.testing.assert_array_equal(replay.observation(), oracle.observation(now))
@@ -124,13 +124,13 @@ def test_windows_and_single_observations_equal_the_oracle(
 
 
 @settings(max_examples=40, deadline=None)
-@given(**LIVES)
-def test_a_loaded_memory_goes_on_bit_for_bit(
+@given(**RANDOM_PLAY)
+def test_loaded_memory_continues_bit_for_bit(
     choices: dict[str, Any], room: int, steps: int, ends: float, seed: int
 ) -> None:
-    replay, oracle, rng = lived(choices, room, steps, ends, seed, priority_exponent=0.5)
+    replay, oracle, rng = played(choices, room, steps, ends, seed, priority_exponent=0.5)
     other = make(choices, room, priority_exponent=0.5)
-    play(other, Oracle(other), 7, np.random.default_rng(1), 0.3)  # what was there must not matter
+    play(other, Oracle(other), 7, np.random.default_rng(1), 0.3)  # loading must overwrite this
     other.load_state_dict(replay.state_dict())
     assert_same(other.state_dict(), replay.state_dict())
     twins = np.random.default_rng(seed), np.random.default_rng(seed)
@@ -149,16 +149,16 @@ def test_a_loaded_memory_goes_on_bit_for_bit(
         assert_same(vars(replay.sample(uniforms, 0.7)), vars(other.sample(uniforms, 0.7)))
 
 
-def test_the_state_fits_a_checkpoint(tmp_path: Any) -> None:
-    replay, _, _ = lived({"stack": 2, "n_step": 3}, 40, 60, 0.2, 0)
+def test_state_survives_a_checkpoint(tmp_path: Any) -> None:
+    replay, _, _ = played({"stack": 2, "n_step": 3}, 40, 60, 0.2, 0)
     state = replay.state_dict()
     json.dumps(state["settings"])
     loaded = load_checkpoint(save_checkpoint(tmp_path, 1, {"replay": state}))["replay"]
     assert_same(loaded, state)
 
 
-def test_draws_follow_the_priorities_and_weights_correct_them() -> None:
-    replay, _, rng = lived({"n_step": 2}, 40, 40, 0.1, 0, priority_exponent=0.5)
+def test_sampling_follows_priorities_and_weights_correct_it() -> None:
+    replay, _, rng = played({"n_step": 2}, 40, 40, 0.1, 0, priority_exponent=0.5)
     index = replay.drawable()
     priority = rng.integers(1, 10, len(index)).astype(float) ** 2
     replay.update_priorities(index, priority)
@@ -173,8 +173,8 @@ def test_draws_follow_the_priorities_and_weights_correct_them() -> None:
 
 
 @pytest.mark.parametrize(("rule", "expected"), [("largest", 7.0), ("one", 1.0)])
-def test_new_transitions_get_the_largest_priority_so_far_or_one(rule: str, expected: float) -> None:
-    replay, oracle, rng = lived({}, 200, 20, 0.1, 0, priority_exponent=1.0, new_priority=rule)
+def test_priority_of_new_transitions(rule: str, expected: float) -> None:
+    replay, oracle, rng = played({}, 200, 20, 0.1, 0, priority_exponent=1.0, new_priority=rule)
     np.testing.assert_array_equal(replay.live_state()["leaves"][replay.drawable()], 1.0)
     replay.update_priorities(np.array([0, 1]), np.array([7.0, 0.5]))
     replay.update_priorities(np.array([0]), np.array([2.0]))
@@ -185,16 +185,16 @@ def test_new_transitions_get_the_largest_priority_so_far_or_one(rule: str, expec
     np.testing.assert_array_equal(replay.tree.get(fresh), expected)
 
 
-def test_the_capacity_counts_transitions() -> None:
-    replay, oracle, _ = lived({"n_step": 1}, 60, 300, 0.02, 0)
+def test_capacity_counts_transitions() -> None:
+    replay, oracle, _ = played({"n_step": 1}, 60, 300, 0.02, 0)
     capacity = replay.history.capacity
     acted = [time for time, entry in enumerate(oracle.past) if entry.action is not None]
     assert any(entry.action is None for entry in oracle.past[acted[-capacity] : -1])
     assert replay.history.oldest == acted[-capacity]
 
 
-def test_a_priority_of_zero_does_not_lose_a_transition() -> None:
-    replay, _, _ = lived({}, 40, 20, 0.1, 0, priority_exponent=0.5)
+def test_priority_zero_keeps_the_transition() -> None:
+    replay, _, _ = played({}, 40, 20, 0.1, 0, priority_exponent=0.5)
     index = replay.drawable()
     replay.update_priorities(index, np.zeros(len(index)))
     assert replay.drawable().tolist() == index.tolist()
@@ -202,8 +202,8 @@ def test_a_priority_of_zero_does_not_lose_a_transition() -> None:
         replay.update_priorities(index[:1], np.array([np.nan]))
 
 
-def test_exponent_zero_is_uniform_whatever_the_priorities() -> None:
-    replay, _, rng = lived({}, 40, 20, 0.1, 0)
+def test_exponent_zero_samples_uniformly() -> None:
+    replay, _, rng = played({}, 40, 20, 0.1, 0)
     index = replay.drawable()
     replay.update_priorities(index, 10.0 * np.arange(len(index)))
     batch = replay.sample(rng.random(len(index)), 1.0)
@@ -211,9 +211,9 @@ def test_exponent_zero_is_uniform_whatever_the_priorities() -> None:
     np.testing.assert_array_equal(batch.weights, 1.0)
 
 
-def test_what_is_written_to_a_transition_that_left_goes_nowhere() -> None:
-    """Its slot belongs to another transition by then."""
-    replay, oracle, rng = lived({"n_step": 2}, 5, 4, 0.0, 0, priority_exponent=1.0)
+def test_updates_of_overwritten_transitions_are_ignored() -> None:
+    """Their slots belong to other transitions by then."""
+    replay, oracle, rng = played({"n_step": 2}, 5, 4, 0.0, 0, priority_exponent=1.0)
     old = replay.drawable()
     play(replay, oracle, replay.history.capacity, rng, 0.0)
     before = replay.state_dict()
@@ -224,8 +224,8 @@ def test_what_is_written_to_a_transition_that_left_goes_nowhere() -> None:
         replay.extra("feature", old)
 
 
-def test_extras_stay_beside_their_transition() -> None:
-    replay, _, rng = lived({"n_step": 3}, 10, 100, 0.2, 0)
+def test_extras_belong_to_their_transition() -> None:
+    replay, _, rng = played({"n_step": 3}, 10, 100, 0.2, 0)
     batch = replay.sample(rng.random(8), 0.0)
     first = replay.extra("feature", batch.steps)
     assert first.shape == (8, 3, 3)
@@ -234,20 +234,7 @@ def test_extras_stay_beside_their_transition() -> None:
     assert not replay.extra("feature", batch.index).any()
 
 
-def test_stacks_copy_nothing_in_numpy_and_torch() -> None:
-    frames = np.arange(2 * 6 * 3 * 4, dtype=np.uint8).reshape(2, 6, 3, 4, 1)
-    view = stacks(frames, 4)
-    assert view.shape == (2, 3, 12, 4, 1)
-    assert np.shares_memory(view, frames)
-    for t in range(3):
-        np.testing.assert_array_equal(view[:, t].reshape(2, 4, 3, 4, 1), frames[:, t : t + 4])
-    tensor = torch.from_numpy(frames)
-    torch_view = tensor.unfold(1, 4, 1).movedim(-1, 2).flatten(2, 3)
-    assert torch_view.data_ptr() == tensor.data_ptr()
-    np.testing.assert_array_equal(torch_view.numpy(), view)
-
-
-def test_vectors_are_frames_of_one_axis() -> None:
+def test_vector_frames() -> None:
     replay = Replay(50, (3,), np.float32, n_step=2)
     frames = np.random.default_rng(0).normal(size=(11, 3)).astype(np.float32)
     replay.begin(frames[0])
@@ -258,7 +245,7 @@ def test_vectors_are_frames_of_one_axis() -> None:
     np.testing.assert_array_equal(batch.bootstrap, frames[np.minimum(batch.index + 2, 10)])
 
 
-def test_misuse_is_named() -> None:
+def test_errors_name_value_and_remedy() -> None:
     replay = Replay(50, FRAME, stack=2, extras=EXTRAS)
     frame, feature = np.zeros(FRAME, np.uint8), np.zeros(3, np.float32)
     with pytest.raises(ValueError, match="call begin"):
@@ -280,11 +267,20 @@ def test_misuse_is_named() -> None:
     replay.add(0, 0.0, frame, False, False, feature=feature)
     with pytest.raises(IndexError, match="window=3"):
         replay.window(np.array([0]), 3)
-    with pytest.raises(
-        ValueError, match="replay_capacity, for returns and windows as long as these, must be"
-    ):
+    with pytest.raises(ValueError, match=r"replay_capacity .* at least \d+, got 10"):
         Replay(10, FRAME, n_step=10)
     with pytest.raises(ValueError, match="cut must be one of"):
         Replay(50, FRAME, cut="other")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"n_step=1, this one 2"):
         Replay(50, FRAME, stack=2, n_step=2, extras=EXTRAS).load_state_dict(replay.state_dict())
+
+
+@pytest.mark.parametrize("preset", BONUSES)
+def test_memory_of_100k_atari_steps_is_below_900_mb(preset: str) -> None:
+    config = configure("spr-ucb", {"bonus.preset": preset}, (1, 84, 84))
+    replay = Rainbow(config, (1, 84, 84), 4, 6, (-10.0, 10.0), seed=0).new_replay()
+    history = replay.history
+    arrays = [history.frame, history.time_of, *history.field.values(), *replay.extras.values()]
+    size = sum(array.nbytes for array in arrays) + replay.tree.node.nbytes
+    assert history.capacity == 100_000
+    assert 84 * 84 * 100_000 < size < 900e6

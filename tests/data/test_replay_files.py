@@ -1,4 +1,4 @@
-"""The replay memory on the disk: what is new is written, and a kill loses nothing."""
+"""Replay memory on disk: incremental files, resume, damage and killed processes."""
 
 import subprocess
 import sys
@@ -27,14 +27,14 @@ def names(folder: Path) -> set[str]:
     ends=st.sampled_from([0.02, 0.5]),
     seed=st.integers(0, 1000),
 )
-def test_every_save_can_be_loaded_later(
+def test_every_save_can_be_loaded(
     tmp_path_factory: pytest.TempPathFactory,
     rounds: list[int],
     capacity: int,
     ends: float,
     seed: int,
 ) -> None:
-    """Mid-episode, around the ring, and after many more saves."""
+    """Within an episode, after the buffer wraps, and after later saves."""
     files = ReplayFiles(tmp_path_factory.mktemp("replay"), piece=16)
     replay, rng = make(capacity), np.random.default_rng(seed)
     oracle = Oracle(replay)
@@ -50,7 +50,7 @@ def test_every_save_can_be_loaded_later(
         assert_same(other.state_dict(), full)
 
 
-def test_only_what_is_new_is_written(tmp_path: Path) -> None:
+def test_save_writes_only_new_entries(tmp_path: Path) -> None:
     files, replay, rng = ReplayFiles(tmp_path, piece=10), make(), np.random.default_rng(0)
     oracle = Oracle(replay)
     play(replay, oracle, 25, rng, 0.0)
@@ -68,12 +68,12 @@ def test_only_what_is_new_is_written(tmp_path: Path) -> None:
     assert all((tmp_path / name).stat().st_mtime_ns == t for name, t in before.items())
     replay.update_priorities(replay.drawable(), rng.random(len(replay)))
     replay.set_extra("feature", replay.drawable(), rng.random((len(replay), 3)))
-    assert files.save(replay)["pieces"] == state["pieces"]  # these change in place: no file does
+    assert files.save(replay)["pieces"] == state["pieces"]  # entries are unchanged
     files.prune([state])
     assert len(names(tmp_path)) == 4  # the short file is replaced
 
 
-def test_a_resumed_run_goes_on_appending(tmp_path: Path) -> None:
+def test_resumed_run_appends(tmp_path: Path) -> None:
     files, replay, rng = ReplayFiles(tmp_path, piece=10), make(), np.random.default_rng(0)
     oracle = Oracle(replay)
     play(replay, oracle, 30, rng, 0.0)
@@ -86,7 +86,7 @@ def test_a_resumed_run_goes_on_appending(tmp_path: Path) -> None:
     assert {tuple(name.split("_")[1:3]) for name in names(tmp_path) - before} == {("30", "37")}
 
 
-def test_a_run_that_goes_on_differently_spares_the_files_of_the_other(tmp_path: Path) -> None:
+def test_branches_do_not_overwrite_each_other(tmp_path: Path) -> None:
     files, replay, rng = ReplayFiles(tmp_path, piece=10), make(), np.random.default_rng(0)
     oracle = Oracle(replay)
     play(replay, oracle, 5, rng, 0.0)
@@ -104,7 +104,7 @@ def test_a_run_that_goes_on_differently_spares_the_files_of_the_other(tmp_path: 
 
 
 @pytest.mark.parametrize("damage", ["torn", "gone", "changed"])
-def test_damage_is_named(tmp_path: Path, damage: str) -> None:
+def test_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
     files, replay = ReplayFiles(tmp_path), make()
     play(replay, Oracle(replay), 30, np.random.default_rng(0), 0.1)
     state = files.save(replay)
@@ -140,9 +140,7 @@ run(Path(sys.argv[1]), rounds=12)
 
 
 @pytest.mark.parametrize("renames", [1, 8, 21])
-def test_a_kill_at_any_rename_leaves_the_last_checkpoint_loadable(
-    tmp_path: Path, renames: int
-) -> None:
+def test_last_checkpoint_survives_kill_at_any_rename(tmp_path: Path, renames: int) -> None:
     tests = Path(__file__).parents[1]
     killed = subprocess.run(
         [sys.executable, "-c", KILLED_RUN, str(tmp_path), str(renames)],
@@ -153,7 +151,7 @@ def test_a_kill_at_any_rename_leaves_the_last_checkpoint_loadable(
     assert renames < 4 or last_step(tmp_path) >= 0
     assert_same(run(tmp_path, rounds=12), run(tmp_path / "undisturbed", rounds=12))
     kept = {piece["name"] for path in tmp_path.glob("step_*") for piece in pieces(path)}
-    assert names(tmp_path / "replay") == kept  # no draft, no orphan
+    assert names(tmp_path / "replay") == kept  # no temporary or unused files
 
 
 def pieces(path: Path) -> list[dict[str, Any]]:

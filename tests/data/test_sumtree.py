@@ -1,4 +1,4 @@
-"""The sum tree against a cumulated sum."""
+"""The sum tree against a cumulative sum."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 from contrastive_ucb.data.sumtree import SumTree
 
-# Whole numbers add up without rounding, so the oracle is exact.
+# Sums of integers have no rounding error, so the oracle is exact.
 PRIORITIES = st.lists(st.integers(0, 9), min_size=1, max_size=40).filter(any)
 
 
@@ -19,7 +19,7 @@ def tree_of(priorities: list[int]) -> SumTree:
 
 
 @given(priorities=PRIORITIES)
-def test_every_point_of_the_mass_is_found_where_the_cumulated_sum_says(
+def test_find_equals_cumulative_sum(
     priorities: list[int],
 ) -> None:
     tree = tree_of(priorities)
@@ -36,10 +36,8 @@ def test_every_point_of_the_mass_is_found_where_the_cumulated_sum_says(
         st.tuples(st.integers(0, 1000), st.floats(0, 1e6), st.integers(1, 5)), max_size=20
     ),
 )
-def test_the_leaves_alone_determine_the_tree(
-    capacity: int, writes: list[tuple[int, float, int]]
-) -> None:
-    """However it was written, also with repeated indices, of which the last counts."""
+def test_leaves_determine_the_tree(capacity: int, writes: list[tuple[int, float, int]]) -> None:
+    """Independent of the order of writes; the last of repeated indices counts."""
     tree, leaves = SumTree(capacity), np.zeros(capacity)
     for start, value, n in writes:
         index = (start + 7 * np.arange(n)) % capacity
@@ -60,8 +58,8 @@ def test_the_leaves_alone_determine_the_tree(
     ),
     seed=st.integers(0, 1000),
 )
-def test_a_zero_leaf_is_never_drawn(priorities: list[float], seed: int) -> None:
-    """Also at both ends of every share, where rounding would go astray."""
+def test_zero_leaf_is_never_drawn(priorities: list[float], seed: int) -> None:
+    """Also at both ends of every interval, where rounding matters."""
     tree = SumTree(len(priorities))
     tree.set(np.arange(len(priorities)), np.array(priorities))
     below_one = np.nextafter(1.0, 0.0)
@@ -70,7 +68,7 @@ def test_a_zero_leaf_is_never_drawn(priorities: list[float], seed: int) -> None:
     assert priorities[tree.find(np.array([tree.total]))[0]] > 0
 
 
-def test_frequencies_follow_the_priorities() -> None:
+def test_frequencies_follow_priorities() -> None:
     priorities = np.array([5, 0, 1, 2, 8, 0, 3, 1, 1, 4])
     tree = tree_of(priorities.tolist())
     rng = np.random.default_rng(0)
@@ -82,7 +80,7 @@ def test_frequencies_follow_the_priorities() -> None:
     assert chisquare(counts[possible], expected).pvalue > 0.01
 
 
-def test_draws_are_stratified() -> None:
+def test_stratified_draws() -> None:
     """With equal priorities and as many draws as leaves, each is drawn once."""
     tree = tree_of([1] * 16)
     uniforms = np.random.default_rng(0).random(16)
@@ -92,15 +90,15 @@ def test_draws_are_stratified() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
-def test_a_priority_that_is_none_is_refused(bad: float) -> None:
+def test_invalid_priority(bad: float) -> None:
     tree = tree_of([1, 2])
     with pytest.raises(ValueError, match=str(bad)):
         tree.set(np.array([0, 1]), np.array([1.0, bad]))
     assert tree.total == 3.0
 
 
-def test_an_empty_tree_says_so() -> None:
-    with pytest.raises(ValueError, match="nothing to draw"):
+def test_empty_tree() -> None:
+    with pytest.raises(ValueError, match="every priority is 0"):
         SumTree(4).sample(np.zeros(2))
     with pytest.raises(ValueError, match="capacity must be at least 1"):
         SumTree(0)

@@ -105,7 +105,7 @@ def test_the_figures_of_the_model_are_those_of_its_losses() -> None:
     total = of_frames["frame"] + of_frames["bits"]
     assert got.frame_nats == pytest.approx(total.item(), rel=1e-4)
     frames = torch.from_numpy(windows.frames)
-    outcome = model.foresee(
+    outcome = model.predict(
         frames[:, :-1].flatten(1, 2),
         torch.from_numpy(windows.actions[:, 0]),
         torch.zeros(len(frames), 1),

@@ -1,14 +1,17 @@
-"""Shifts against padding and slicing with torch, intensities against numpy."""
+"""Shifts, crops and intensities against slow implementations in torch and numpy."""
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from contrastive_ucb.representation.augment import (
     Frames,
     intensity,
+    random_crop,
     random_shift,
     replicate,
 )
@@ -17,7 +20,7 @@ B, T, STACK, PAD = 3, 4, 4, 4
 
 
 def stacked(source: Frames) -> Frames:
-    """The stacks (B, T, STACK, H, W) of frames that do not move."""
+    """The stacks (B, T, STACK, H, W) without a shift."""
     return np.stack([source[:, t : t + STACK] for t in range(T)], axis=1)
 
 
@@ -31,7 +34,7 @@ def offsets(seed: int = 1, pad: int = PAD) -> NDArray[np.int64]:
 
 
 def shift_slowly(source: Frames, moves: NDArray[np.int64], pad: int, stack: int) -> Frames:
-    """Pad floats, crop them, one stack after the other."""
+    """Pad and crop floats, stack by stack."""
     height, width = source.shape[2:]
     out = np.empty((*moves.shape[:2], stack, height, width), np.uint8)
     for b, t in np.ndindex(*moves.shape[:2]):
@@ -43,7 +46,7 @@ def shift_slowly(source: Frames, moves: NDArray[np.int64], pad: int, stack: int)
 
 
 @pytest.mark.parametrize(("height", "width"), [(12, 9), (84, 84), (10, 10), (3, 5)])
-def test_shift_is_replicate_padding_and_a_crop(height: int, width: int) -> None:
+def test_shift_is_replicate_padding_and_crop(height: int, width: int) -> None:
     source = frames(height, width)
     expected = shift_slowly(source, offsets(), PAD, STACK)
     np.testing.assert_array_equal(random_shift(source, offsets()), expected)
@@ -57,20 +60,14 @@ def test_other_pads_and_stacks(pad: int, stack: int) -> None:
     np.testing.assert_array_equal(shifted, shift_slowly(source, moves, pad, stack))
 
 
-def test_one_offset_a_sample_moves_all_its_stacks() -> None:
-    moves = offsets()[:, 0]
-    everywhere = np.repeat(moves[:, None], T, axis=1)
-    np.testing.assert_array_equal(random_shift(frames(), moves), random_shift(frames(), everywhere))
-
-
-def test_the_frames_of_a_stack_move_together() -> None:
-    still = np.repeat(frames()[:, :1], T + STACK - 1, axis=1)  # nothing moves between the frames
+def test_frames_of_a_stack_share_the_shift() -> None:
+    still = np.repeat(frames()[:, :1], T + STACK - 1, axis=1)  # identical frames
     shifted = random_shift(still, offsets())
     assert (shifted == shifted[:, :, :1]).all()
-    assert not (shifted == shifted[:, :1]).all()  # while each stack went its own way
+    assert not (shifted == shifted[:, :1]).all()  # stacks have different shifts
 
 
-def test_the_middle_offset_changes_nothing() -> None:
+def test_middle_offset_is_no_shift() -> None:
     source = frames()
     before = source.copy()
     shifted = random_shift(source, np.full((B, T, 2), PAD))
@@ -79,14 +76,14 @@ def test_the_middle_offset_changes_nothing() -> None:
     np.testing.assert_array_equal(stacked(source)[1, 2], source[1, 2 : 2 + STACK])
 
 
-def test_stacks_come_channels_last_and_stay_so_as_floats() -> None:
+def test_stacks_are_channels_last() -> None:
     shifted = torch.from_numpy(random_shift(frames(), offsets()))
     images = intensity(shifted, torch.zeros(B, T)).flatten(0, 1)
     assert images.dtype == torch.float32
     assert images.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_offsets_outside_the_padding_are_refused() -> None:
+def test_offsets_outside_the_padding_raise() -> None:
     with pytest.raises(ValueError, match=r"0 \.\. 8 for pad 4, got 9"):
         random_shift(frames(), np.full((B, T, 2), 9))
     with pytest.raises(ValueError, match="got -1"):
@@ -99,7 +96,7 @@ def test_replicate_repeats_the_border() -> None:
     np.testing.assert_array_equal(replicate(source, 2), expected)
 
 
-def test_intensity_scales_each_stack_by_its_own_clipped_number() -> None:
+def test_intensity_scales_each_stack_by_clipped_noise() -> None:
     stacks = stacked(frames())
     noise = np.random.default_rng(2).standard_normal((B, T)).astype(np.float32)
     noise[0, 0], noise[1, 1] = 7, -7
@@ -109,9 +106,16 @@ def test_intensity_scales_each_stack_by_its_own_clipped_number() -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
-def test_no_noise_is_the_plain_conversion() -> None:
-    stacks = torch.from_numpy(stacked(frames()).copy())
-    plain = intensity(stacks, torch.zeros(B, T))
-    np.testing.assert_allclose(plain, stacks.numpy() / 255, rtol=1e-6)
-    assert plain.min() >= 0
-    assert plain.max() <= 1
+@given(st.integers(0, 1000), st.integers(1, 3))
+def test_crop_is_crop_pad_crop(seed: int, cut: int) -> None:
+    rng = np.random.default_rng(seed)
+    source = rng.integers(0, 256, (3, 2, 7, 6), dtype=np.uint8)
+    corners = rng.integers(0, cut + 1, (3, 4))
+    cropped = random_crop(source, corners, cut)
+    for sample in range(3):
+        row, column, low, left = corners[sample]
+        for plane in range(2):
+            inner = source[sample, plane][row : row + 7 - cut, column : column + 6 - cut]
+            padded = np.pad(inner, cut, mode="edge")
+            expected = padded[low : low + 7, left : left + 6]
+            assert np.array_equal(cropped[sample, plane], expected)

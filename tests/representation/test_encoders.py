@@ -1,4 +1,4 @@
-"""Shapes, plain twins of the encoders, and where weights come from."""
+"""Encoders against plain torch modules; shapes, initial weights and errors."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_latent_shapes(shape: tuple[int, ...], name: str, latent: tuple[int, ...
     assert encoder(normal(2, *shape)).shape == (2, *latent)
 
 
-def test_the_shape_chooses_the_encoder() -> None:
+def test_choose_encoder() -> None:
     assert choose_encoder((4, 84, 84)) == "atari"
     assert choose_encoder((4, 35, 84)) == "minatar"
     assert choose_encoder((6, 10, 10)) == "minatar"
@@ -43,11 +43,11 @@ def test_the_shape_chooses_the_encoder() -> None:
     assert Encoder((4,), rng()).name == "mlp"
 
 
-# Left, right, top, bottom: 84 -> 21 -> 11 -> 11, as TensorFlow's documentation defines SAME.
+# Left, right, top, bottom for 84 -> 21 -> 11 -> 11 (SAME padding of TensorFlow).
 SAME_PADS = [(2, 2, 2, 2), (1, 2, 1, 2), (1, 1, 1, 1)]
 
 
-def test_xavier_bounds_depend_on_both_sides_and_biases_are_zero() -> None:
+def test_xavier_initialization() -> None:
     layer = conv(4, 32, 8, rng(), stride=4, initializer="xavier")
     bound = (6 / (4 * 64 + 32 * 64)) ** 0.5
     assert bound * 0.99 < layer.weight.abs().max() <= bound
@@ -58,7 +58,7 @@ def test_xavier_bounds_depend_on_both_sides_and_biases_are_zero() -> None:
 
 
 @pytest.mark.parametrize("name", list(CONVOLUTIONS))
-def test_convolutions_are_the_plain_sequence(name: str) -> None:
+def test_convolutions_equal_sequential(name: str) -> None:
     shape = (6, 10, 10) if name == "minatar" else (4, 84, 84)
     encoder = Encoder(shape, rng(), name)
     layers: list[nn.Module] = []
@@ -75,7 +75,7 @@ def test_convolutions_are_the_plain_sequence(name: str) -> None:
     )
 
 
-def test_memory_order_of_the_frames_does_not_matter() -> None:
+def test_memory_layout_of_frames_does_not_matter() -> None:
     encoder = Encoder((4, 84, 84), rng())
     frames = normal(2, 4, 84, 84)
     latent = encoder(frames)
@@ -83,7 +83,7 @@ def test_memory_order_of_the_frames_does_not_matter() -> None:
     assert torch.equal(latent, encoder(frames.to(memory_format=torch.channels_last)))
 
 
-def test_mlp_is_relu_of_linear_layers() -> None:
+def test_mlp_layer_by_layer() -> None:
     encoder = Encoder((2, 3), rng(), hidden=(5, 4), rescaled=True)
     x = normal(7, 2, 3)
     expected = x.numpy().reshape(7, 6)
@@ -96,7 +96,7 @@ def test_mlp_is_relu_of_linear_layers() -> None:
     np.testing.assert_allclose(encoder(x).detach(), expected, atol=1e-5)
 
 
-def test_weights_depend_on_the_stream_only() -> None:
+def test_weights_depend_only_on_the_stream() -> None:
     before = torch.get_rng_state()
     first, again, other = (Encoder((4, 84, 84), rng(seed)).state_dict() for seed in (0, 0, 1))
     assert torch.equal(before, torch.get_rng_state())
@@ -107,7 +107,7 @@ def test_weights_depend_on_the_stream_only() -> None:
 @pytest.mark.parametrize(
     ("layer", "inputs"), [(conv(4, 64, 8, rng()), 256), (linear(100, 90, rng()), 100)]
 )
-def test_weights_start_uniform_as_in_pytorch(layer: nn.Module, inputs: int) -> None:
+def test_default_initialization_equals_pytorch(layer: nn.Module, inputs: int) -> None:
     for parameter in layer.parameters():
         values = parameter.detach()
         assert values.dtype == torch.float32
@@ -115,7 +115,7 @@ def test_weights_start_uniform_as_in_pytorch(layer: nn.Module, inputs: int) -> N
         assert float(values.std()) == pytest.approx((3 * inputs) ** -0.5, rel=0.2)
 
 
-def test_errors_name_the_shape_and_the_way_out() -> None:
+def test_errors_name_shape_and_remedy() -> None:
     with pytest.raises(
         ValueError, match=r"\(4, 20, 20\) are too small for 'atari'; pass 'minatar'"
     ):

@@ -51,7 +51,7 @@ def test_noisy_layer_sum_by_sum(groups: int) -> None:
     np.testing.assert_allclose(numpy(layer(x)), noisy_slowly(layer, x.numpy()), atol=1e-5)
 
 
-def test_noise_off_is_the_plain_layer_with_the_same_weights() -> None:
+def test_layer_without_noise() -> None:
     layer = NoisyLinear(INPUTS, 6, rng())
     x = latents()
     plain = x.numpy() @ numpy(layer.weight).T + numpy(layer.bias)
@@ -61,7 +61,7 @@ def test_noise_off_is_the_plain_layer_with_the_same_weights() -> None:
     assert not np.allclose(numpy(layer(x)), plain, atol=1e-2)
 
 
-def test_noise_has_mean_zero_and_the_factorised_form() -> None:
+def test_noise_has_mean_zero_and_is_factorized() -> None:
     layer = NoisyLinear(8, 6, rng(), sigma0=0.5)
     stream, draws = rng(2), []
     eye = torch.eye(8)
@@ -75,7 +75,7 @@ def test_noise_has_mean_zero_and_the_factorised_form() -> None:
     assert float((noise**2).mean()) == pytest.approx(2 / np.pi, rel=0.05)
 
 
-def test_groups_have_input_noise_of_their_own() -> None:
+def test_groups_have_separate_input_noise() -> None:
     layer = NoisyLinear(8, 6, rng(), groups=2)
     layer.sample_noise(rng(1))
     noise = numpy(layer(torch.eye(8)) - layer(torch.zeros(1, 8))).T - numpy(layer.weight)
@@ -83,7 +83,7 @@ def test_groups_have_input_noise_of_their_own() -> None:
     assert ranks == [1, 1, 2]
 
 
-def test_start_of_a_noisy_layer() -> None:
+def test_initial_values_of_a_noisy_layer() -> None:
     layer = NoisyLinear(100, 50, rng(), sigma0=0.4)
     assert layer.weight.abs().max() <= 0.1
     assert layer.bias.abs().max() <= 0.1
@@ -91,14 +91,14 @@ def test_start_of_a_noisy_layer() -> None:
     assert numpy(layer.bias_sigma) == pytest.approx(0.04)
 
 
-def test_sigma_zero_is_a_layer_without_noise_parameters() -> None:
+def test_sigma_zero_has_no_noise_parameters() -> None:
     layer = NoisyLinear(INPUTS, 6, rng(), sigma0=0)
     layer.sample_noise(rng(1))
     assert set(layer.state_dict()) == {"weight", "bias"}
     assert torch.equal(layer(latents()), layer(latents(), noisy=False))
 
 
-def test_noise_comes_from_the_stream_and_belongs_to_the_state() -> None:
+def test_noise_comes_from_the_stream_and_is_saved() -> None:
     before = torch.get_rng_state()
     first, again, other = (
         NoisyLinear(8, 6, rng()),
@@ -115,7 +115,7 @@ def test_noise_comes_from_the_stream_and_belongs_to_the_state() -> None:
     assert torch.equal(first(x), other(x))
 
 
-def test_new_noise_does_not_disturb_a_backward_pass_under_way() -> None:
+def test_new_noise_does_not_affect_a_pending_backward_pass() -> None:
     layer = NoisyLinear(8, 6, rng())
     layer.sample_noise(rng(1))
     x = latents(8)
@@ -127,7 +127,7 @@ def test_new_noise_does_not_disturb_a_backward_pass_under_way() -> None:
 
 
 def dueling_slowly(made: DuelingHead, x: np.ndarray) -> np.ndarray:
-    """Value and advantage stream one after the other, action by action."""
+    """Value and advantage streams, action by action."""
     hidden = noisy_slowly(made.first, x).clip(0)
     advantage = noisy_slowly(made.advantage, hidden[:, -HIDDEN:]).reshape(B, A, N)
     assert made.value is not None
@@ -143,14 +143,14 @@ def test_dueling_head_stream_by_stream(streams: int) -> None:
     np.testing.assert_allclose(numpy(made(latents())), expected, atol=1e-5)
 
 
-def test_mean_over_the_actions_is_the_value() -> None:
+def test_mean_over_actions_is_the_value() -> None:
     made = head()
     assert made.value is not None
     value = made.value(made.hidden(latents())[:, :HIDDEN])
     np.testing.assert_allclose(numpy(made(latents()).mean(1)), numpy(value), atol=1e-5)
 
 
-def test_without_dueling_the_advantages_are_the_logits() -> None:
+def test_without_dueling_logits_are_advantages() -> None:
     made = head(dueling=False, streams=1)
     expected = noisy_slowly(made.advantage, numpy(made.hidden(latents()))).reshape(B, A, N)
     np.testing.assert_allclose(numpy(made(latents())), expected, atol=1e-5)
@@ -159,12 +159,12 @@ def test_without_dueling_the_advantages_are_the_logits() -> None:
         head(dueling=False)
 
 
-def test_plain_values_are_one_atom() -> None:
+def test_one_atom_gives_plain_values() -> None:
     made = DuelingHead(INPUTS, A, 1, rng(), hidden=HIDDEN, sigma0=0)
     assert made(latents()).shape == (B, A, 1)
 
 
-def test_projection_is_the_first_layer_before_its_relu_without_noise() -> None:
+def test_projection_is_the_first_layer_without_noise_and_relu() -> None:
     made = head()
     expected = latents().numpy() @ numpy(made.first.weight).T + numpy(made.first.bias)
     projected = numpy(made.projection(latents()))
@@ -175,7 +175,7 @@ def test_projection_is_the_first_layer_before_its_relu_without_noise() -> None:
     np.testing.assert_allclose(numpy(quiet), expected.clip(0), atol=1e-5)
 
 
-def test_logits_follow_from_the_hidden_activations() -> None:
+def test_logits_are_linear_in_hidden_activations() -> None:
     made = head()
     for noisy in (True, False):
         assert torch.equal(
@@ -184,14 +184,14 @@ def test_logits_follow_from_the_hidden_activations() -> None:
     assert not torch.equal(made(latents()), made(latents(), noisy=False))
 
 
-def test_images_are_flattened_the_same_in_any_memory_order() -> None:
+def test_memory_layout_of_images_does_not_matter() -> None:
     made = head()
     image = latents().view(B, 3, 2, 2)
     last = image.contiguous(memory_format=torch.channels_last)
     assert torch.equal(made(image), made(last))
 
 
-def test_scaled_gradient_leaves_the_values_alone() -> None:
+def test_scale_gradient_keeps_values() -> None:
     x = latents().requires_grad_()
     for scale in (2**-0.5, 0.3, 0.0, 1.0):
         y = scale_gradient(x, scale)
@@ -200,7 +200,7 @@ def test_scaled_gradient_leaves_the_values_alone() -> None:
         np.testing.assert_allclose(gradient, numpy(2 * scale * x), rtol=1e-5)
 
 
-def test_the_head_scales_what_flows_into_the_latent_and_nothing_else() -> None:
+def test_head_scales_only_the_gradient_of_the_latent() -> None:
     full, scaled = head(gradient_scale=1.0), head()
     gradients = []
     for made in (full, scaled):
@@ -213,8 +213,8 @@ def test_the_head_scales_what_flows_into_the_latent_and_nothing_else() -> None:
     assert torch.equal(gradients[1][1], gradients[0][1])
 
 
-def test_the_noisy_matrix_of_two_passes_is_that_of_one() -> None:
-    """What is kept between passes is never older than the weights or the noise."""
+def test_cached_noisy_matrix_equals_a_new_one() -> None:
+    """The cache is never older than the weights or the noise."""
     layer, x = NoisyLinear(INPUTS, 6, rng(), groups=2), torch.randn(3, INPUTS)
     layer.sample_noise(rng())
     with torch.no_grad():
@@ -233,7 +233,7 @@ def test_the_noisy_matrix_of_two_passes_is_that_of_one() -> None:
 
 
 @pytest.mark.parametrize("change", ["step", "load", "noise", "loaded noise"])
-def test_the_noisy_matrix_is_made_anew_when_something_changes(change: str) -> None:
+def test_cache_is_invalidated_by_changes(change: str) -> None:
     layer, other = NoisyLinear(INPUTS, 6, rng()), NoisyLinear(INPUTS, 6, rng())
     x = torch.randn(3, INPUTS)
     for each in (layer, other):
@@ -255,7 +255,7 @@ def test_the_noisy_matrix_is_made_anew_when_something_changes(change: str) -> No
         assert torch.equal(layer(x), other(x))
 
 
-def test_a_layer_that_was_used_can_be_copied() -> None:
+def test_used_layer_can_be_copied() -> None:
     layer, x = NoisyLinear(INPUTS, 6, rng()), torch.randn(3, INPUTS)
     layer.sample_noise(rng())
     with torch.no_grad():

@@ -160,7 +160,7 @@ def _pieces(sizes: Sizes, learner: Trainer) -> Figures:
         (learner.replay, "sample", None, "replay"),
         (agent.inputs, "of_batch", "replay", "augmentation"),
         (torch.autograd, "backward", "forward", "backward"),
-        (agent.optimiser, "step", None, "optimiser"),
+        (agent.optimizer, "step", None, "optimiser"),
     )
 
     def noted() -> None:

@@ -1,4 +1,16 @@
-"""What a world model learns from: a few steps in a row with the frames around them."""
+"""Ring buffer of frames and transitions, in order of time.
+
+Every frame is stored once. An entry holds the frame that was observed and the transition that
+followed it; the last entry of an episode holds its final frame and no transition ("closing").
+
+| symbol   | here            |                                                                   |
+|----------|-----------------|-------------------------------------------------------------------|
+| t        | `time`, `times` | number of entries written before this one; it never wraps         |
+| t mod S  | `slot`          | row of the arrays, S = `slots`                                    |
+| s_t      | `observations`  | the last `stack` frames up to t, zeros before the episode's start |
+
+`read_windows` reads the windows of consecutive steps that a world model is trained on.
+"""
 
 from __future__ import annotations
 
@@ -11,50 +23,6 @@ from numpy.typing import DTypeLike, NDArray
 from contrastive_ucb.core.arrays import BoolArray, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.data.nstep import first_end, jump_mask
-
-
-@dataclass(frozen=True)
-class Windows:
-    """T steps from each of B times on; those after the end of the episode do not count.
-
-    frames      (B, stack + T, C, ...)  those of the first observation, then one a step
-    actions     (B, T)
-    rewards     (B, T)
-    terminated  (B, T)
-    alive       (B, T)  whether the step belongs to the episode of the first one
-    shown       (B, T)  whether the frame after it does, and there is anything to see in it
-    """
-
-    frames: Frames
-    actions: IntArray
-    rewards: NDArray[np.float64]
-    terminated: BoolArray
-    alive: BoolArray
-    shown: BoolArray
-
-
-def read_windows(history: History, times: IntArray, length: int) -> Windows:
-    """The windows of `length` steps from `times` (B,) on.
-
-    All steps up to `length`, or to the end of the episode, must be stored.
-    """
-    steps = history.following(times, length)
-    terminated, truncated = history.at("terminated", steps), history.at("truncated", steps)
-    last = first_end(terminated, truncated)[:, None]
-    # Entries of an episode lie side by side; behind its closing entry that one repeats.
-    around = np.arange(1 - history.stack, length + 1)
-    frames = history.frames(
-        times[:, None] + np.minimum(around, last + 1), history.at("start", times)[:, None]
-    )
-    return Windows(
-        frames=frames,
-        actions=history.at("action", steps),
-        rewards=history.at("reward", steps),
-        terminated=terminated,
-        alive=np.arange(length) <= last,
-        shown=jump_mask(terminated, truncated, length),
-    )
-
 
 Frames = NDArray[Any]
 
@@ -72,9 +40,9 @@ FIELDS: dict[str, type] = {
 class History:
     """The last `capacity` transitions: entries `oldest` .. now - 1 are complete, `now` is open.
 
-    capacity     number of transitions that are kept
+    capacity     number of transitions stored
     frame_shape  (C, H, W) of an image, (dim,) of a vector
-    stack        how many frames, oldest first, make an observation (stack * C, H, W)
+    stack        frames per observation (stack * C, H, W), oldest first
     """
 
     def __init__(
@@ -83,22 +51,22 @@ class History:
         check_size("capacity", capacity, 2)
         check_size("stack", stack)
         self.capacity, self.stack, self.slots = capacity, stack, capacity + capacity // 10 + 1
-        # The last row stays zero: it stands for the frames before the first one of an episode.
+        # The last row stays zero: it is the frame before the first one of an episode.
         self.frame: Frames = np.zeros((self.slots + 1, *frame_shape), frame_dtype)
         self.field: dict[str, NDArray[Any]] = {
             name: np.zeros(self.slots, dtype) for name, dtype in FIELDS.items()
         }
-        self.time_of: IntArray = np.zeros(self.slots, np.int64)  # of a transition, by its number
+        self.time_of: IntArray = np.zeros(self.slots, np.int64)  # transition number -> time
         self.now = self.n_transitions = self.oldest = 0
         self.running = False
 
     @property
     def first(self) -> int:
-        """When the running episode started; `now` between two episodes."""
+        """Time at which the current episode started; `now` between two episodes."""
         return int(self.field["start"][self.now % self.slots]) if self.running else self.now
 
     def begin(self, frame: Frames) -> None:
-        """Start an episode with the first frame that the environment shows."""
+        """Start an episode with the first frame of the environment."""
         if self.running:
             raise ValueError("an episode is running; end it with add(..., truncated=True) first")
         self._check_frame(frame)
@@ -108,7 +76,7 @@ class History:
     def add(
         self, action: int, reward: float, frame: Frames, terminated: bool, truncated: bool
     ) -> None:
-        """The action taken in the current observation and what came back, `frame` included."""
+        """Add the action taken in the current observation, and its outcome."""
         if not self.running:
             raise ValueError("no episode is running; call begin(frame) with its first frame")
         self._check_frame(frame)
@@ -123,24 +91,24 @@ class History:
         if terminated or truncated:
             self._close(action=0, reward=0.0, terminated=False, truncated=False, closing=True)
             self.running = False
-        first_kept = self.n_transitions - self.capacity
-        by_count = int(self.time_of[first_kept % self.slots]) if first_kept > 0 else 0
+        oldest_number = self.n_transitions - self.capacity
+        by_count = int(self.time_of[oldest_number % self.slots]) if oldest_number > 0 else 0
         self.oldest = max(by_count, self.now + 1 - self.slots)
 
     def at(self, name: str, times: IntArray) -> NDArray[Any]:
-        """The field `name` of the entries at `times`, in their shape."""
+        """The field `name` at `times` (...); returns (...)."""
         return self.field[name].take(times % self.slots)
 
     def following(self, times: IntArray, length: int) -> IntArray:
-        """Times (B, length) of the transitions from `times` (B,) on, into the next episodes.
+        """Times (B, length) of the transitions from `times` (B,) on, across ends of episodes.
 
-        Where the newest one is passed it repeats; closing entries are no transitions.
+        Closing entries are skipped; past the newest transition, that one repeats.
         """
         number = self.at("transition", times)[:, None] + np.arange(length)
         return self.time_of.take(np.minimum(number, self.n_transitions - 1) % self.slots)
 
     def frames(self, times: IntArray, first: IntArray, out: Frames | None = None) -> Frames:
-        """The frames at `times` (B, T), blank where a time is before `first` (B, 1)."""
+        """The frames at `times` (B, T), zeros where a time is before `first` (B, 1)."""
         slot = np.where(times < first, self.slots, times % self.slots)
         # Any mode but "raise" writes straight into `out`; all slots are in range.
         return self.frame.take(slot, axis=0, out=out, mode="clip")
@@ -154,7 +122,7 @@ class History:
     def check_stored(self, times: IntArray) -> None:
         if not self.is_stored(times).all():
             raise IndexError(
-                f"times {times.min()} to {times.max()} are asked for, but the memory holds"
+                f"times {times.min()} to {times.max()} are not all stored; the memory holds"
                 f" {self.oldest} to {self.now - 1}"
             )
 
@@ -162,24 +130,24 @@ class History:
         return (times >= self.oldest) & (times < self.now)
 
     def entries(self, first: int, last: int) -> dict[str, NDArray[Any]]:
-        """Copies of all that is known of the times `first` .. `last` - 1, which never changes."""
+        """Copies of the complete entries `first` .. `last` - 1, which never change."""
         times = np.arange(first, last)
         self.check_stored(times[[0, -1]] if len(times) else times)
         slot = times % self.slots
         return {"frame": self.frame[slot]} | {name: x[slot] for name, x in self.field.items()}
 
     def write(self, first: int, entries: dict[str, NDArray[Any]]) -> None:
-        """Put saved entries back to the times from `first` on."""
+        """Restore saved entries to the times from `first` on."""
         times = np.arange(first, first + len(entries["frame"]))
         slot = times % self.slots
         self.frame[slot] = entries["frame"]
         for name, values in self.field.items():
             values[slot] = entries[name]
-        acted = ~entries["closing"]
-        self.time_of[entries["transition"][acted] % self.slots] = times[acted]
+        has_action = ~entries["closing"]
+        self.time_of[entries["transition"][has_action] % self.slots] = times[has_action]
 
     def position(self) -> dict[str, Any]:
-        """Where the writing stands: with the entries, the whole state."""
+        """The write position; together with the entries it is the complete state."""
         return {
             "now": self.now,
             "n_transitions": self.n_transitions,
@@ -190,7 +158,7 @@ class History:
         }
 
     def go_to(self, position: dict[str, Any]) -> None:
-        """Go on where `position` was taken; the entries are written separately."""
+        """Continue from a saved `position`; the entries are restored separately by `write`."""
         self.now, self.n_transitions = position["now"], position["n_transitions"]
         self.oldest, self.running = position["oldest"], position["running"]
         if self.running:
@@ -201,7 +169,7 @@ class History:
         self.frame[slot] = frame
         self.field["start"][slot] = start
         self.field["transition"][slot] = self.n_transitions
-        # After a closing entry, the first entry of the next episode takes this place.
+        # After a closing entry, the first entry of the next episode overwrites this number.
         self.time_of[self.n_transitions % self.slots] = self.now
 
     def _close(self, **values: Any) -> None:
@@ -214,13 +182,13 @@ class History:
         shape, dtype = self.frame.shape[1:], self.frame.dtype
         if frame.shape != shape or frame.dtype != dtype:
             raise ValueError(
-                f"a frame must be {shape} {dtype}, got {frame.shape} {frame.dtype}; pass the"
-                " newest frame only, not the stack"
+                f"a frame must be {shape} {dtype}, got {frame.shape} {frame.dtype}; pass only the"
+                " newest frame, not the stack"
             )
 
 
 def stacks(frames: Frames, stack: int) -> Frames:
-    """Every `stack` consecutive frames as one observation: a view that copies nothing.
+    """Every `stack` consecutive frames as one observation, as a view.
 
     frames   (B, T + stack - 1, C, ...)  in order of time, contiguous
     returns  (B, T, stack * C, ...)      read-only, oldest frame first
@@ -228,3 +196,44 @@ def stacks(frames: Frames, stack: int) -> Frames:
     windows = np.lib.stride_tricks.sliding_window_view(frames, stack, axis=1)
     split = np.moveaxis(windows, -1, 2)  # (B, T, stack, C, ...)
     return split.reshape(*split.shape[:2], -1, *split.shape[4:])
+
+
+@dataclass(frozen=True)
+class Windows:
+    """T consecutive steps from each of B times; steps after the end of the episode are masked.
+
+    frames      (B, stack + T, C, ...)  those of the first observation, then one per step
+    actions, rewards, terminated  (B, T)
+    alive       (B, T)  True where the step belongs to the episode of the first step
+    shown       (B, T)  True where the frame after the step is an observation to predict
+    """
+
+    frames: Frames
+    actions: IntArray
+    rewards: NDArray[np.float64]
+    terminated: BoolArray
+    alive: BoolArray
+    shown: BoolArray
+
+
+def read_windows(history: History, times: IntArray, length: int) -> Windows:
+    """The windows of `length` steps from `times` (B,) on.
+
+    All `length` steps, or those up to the end of the episode, must be stored.
+    """
+    steps = history.following(times, length)
+    terminated, truncated = history.at("terminated", steps), history.at("truncated", steps)
+    last = first_end(terminated, truncated)[:, None]
+    # Entries of an episode are contiguous; after its closing entry, that one repeats.
+    around = np.arange(1 - history.stack, length + 1)
+    frames = history.frames(
+        times[:, None] + np.minimum(around, last + 1), history.at("start", times)[:, None]
+    )
+    return Windows(
+        frames=frames,
+        actions=history.at("action", steps),
+        rewards=history.at("reward", steps),
+        terminated=terminated,
+        alive=np.arange(length) <= last,
+        shown=jump_mask(terminated, truncated, length),
+    )

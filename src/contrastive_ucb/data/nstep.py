@@ -1,27 +1,27 @@
-"""Where a window of transitions is cut, and what it returns: the n-step rule as plain functions.
+"""n-step returns: which steps of a window count, and how the return is bootstrapped.
 
-Step k of a window that starts at time t is the transition (s_{t+k}, a_{t+k}, r_{t+k}); a window
-has whatever follows, across ends of episodes, and these rules say what counts.
+Step k of a window that starts at time t is the transition (s_{t+k}, a_{t+k}, r_{t+k}). Windows
+continue across ends of episodes; the functions below decide which steps count.
 
 | symbol | name        |                                                                        |
 |--------|-------------|------------------------------------------------------------------------|
 | n      | `n_step`    | steps up to the observation that is bootstrapped from                  |
-| m      | `reach`     | the same after the cut: min(n, steps to the end of the episode)        |
+| m      | `reach`     | min(n, steps to the end of the episode)                                |
 | K      | `jumps`     | latent predictions of SPR                                              |
 
-`cut="episode"` is the definition: rewards up to the end, nothing bootstrapped after a termination,
-the final observation bootstrapped from after a truncation.
+`cut="episode"` is the definition (Sutton and Barto 2018, section 7.1): rewards up to the end of the
+episode, no bootstrap after a termination, bootstrap from the final observation after a truncation.
 
-`cut="published"` is what the released SPR code (and SPR-UCB, which builds on it) computes, because
-its n-step end flag is filled from the first step alone (rlpyt before its commit 59bc259):
-the rewards are cut rightly, but the value of s_{t+n} is added with discount**n unless the FIRST
-step ends. After an end at step e <= K the release also repeats s_{t+e} in place of all later
-observations, so that is what it bootstraps from; after a later end it is an observation of the next
-episode. Its SPR mask also drops the step whose own action ends the episode. It knows no truncation.
+`cut="published"` reproduces the released code of SPR (Schwarzer et al. 2021), on which SPR-UCB
+builds. Its n-step end flag is filled from the first step alone (rlpyt before commit 59bc259):
+rewards are cut correctly, but the value of s_{t+n} is added with discount**n unless the FIRST step
+ends the episode. After an end at step e <= K, the release repeats s_{t+e} in place of all later
+observations and bootstraps from it; after a later end it bootstraps from an observation of the next
+episode. Its SPR mask also drops the step whose own action ends the episode. It ignores truncation.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -29,14 +29,13 @@ from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
 from contrastive_ucb.core.checks import check_size
 
 Cut = Literal["episode", "published"]
-CUTS: tuple[Cut, ...] = ("episode", "published")
 
 
 @dataclass(frozen=True)
 class NStep:
-    """What the first n steps of each window come to.
+    """The n-step return of each window.
 
-    returns    (B,)    sum of the rewards that count, discounted
+    returns    (B,)    discounted sum of the rewards that count
     weights    (B, n)  discount**k where step k counts, else 0: any n-step sum is a dot product
     reach      (B,)    transitions from t to the observation that is bootstrapped from
     discounts  (B,)    factor of its value
@@ -49,7 +48,7 @@ class NStep:
 
 
 def first_end(terminated: BoolArray, truncated: BoolArray) -> IntArray:
-    """The step (B,) at which each window (B, T) sees its first end, T where it sees none."""
+    """The step (B,) of the first end in each window (B, T); T if there is none."""
     ends = terminated | truncated
     first: IntArray = np.where(ends.any(axis=1), ends.argmax(axis=1), ends.shape[1])
     return first
@@ -63,10 +62,10 @@ def n_step(
     cut: Cut = "episode",
     jumps: int = 0,
 ) -> NStep:
-    """The n-step return of each window and how to bootstrap after it.
+    """The n-step return of each window and its bootstrap.
 
     rewards    (B, n)
-    terminated, truncated  (B, T)  with T >= n; `published` looks at jumps + 1 of them
+    terminated, truncated  (B, T)  with T >= n; `published` reads jumps + 1 of them
     """
     n = rewards.shape[1]
     end = first_end(terminated, truncated)
@@ -86,8 +85,8 @@ def jump_mask(
 ) -> BoolArray:
     """Which of s_{t+1} .. s_{t+jumps} are observations to predict.                     (B, jumps)
 
-    An observation is one if it belongs to the episode of s_t and does not follow a termination;
-    the final observation of a truncated episode is one like any other.
+    Those that belong to the episode of s_t and do not follow a termination. The final observation
+    of a truncated episode is included.
 
     terminated, truncated  (B, T)  with T >= jumps, for `published` T >= jumps + 1
     """
@@ -95,17 +94,17 @@ def jump_mask(
     ahead = np.arange(1, jumps + 1)
     if cut == "published":
         return ahead < end[:, None]
-    # A window without an end gets a last column that ends nothing.
+    # For windows without an end, the appended column is False.
     padded = np.pad(terminated, ((0, 0), (0, 1)))
     last = end + ~np.take_along_axis(padded, end[:, None], axis=1)[:, 0]
     return ahead <= last[:, None]
 
 
 def check_rule(n_step: int, jumps: int, discount: float, cut: str) -> None:
-    """Stop unless these are settings of the rules above."""
+    """Raise ValueError unless these are valid arguments of the functions above."""
     check_size("n_step", n_step)
     check_size("jumps", jumps, 0)
     if not 0 <= discount <= 1:
         raise ValueError(f"discount must be in [0, 1], got {discount}")
-    if cut not in CUTS:
-        raise ValueError(f"cut must be one of {', '.join(CUTS)}, got {cut!r}")
+    if cut not in get_args(Cut):
+        raise ValueError(f"cut must be one of {', '.join(get_args(Cut))}, got {cut!r}")

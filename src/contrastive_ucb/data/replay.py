@@ -1,4 +1,12 @@
-"""What a draw from the replay memory gives: n-step batches, and plain windows of transitions."""
+"""Prioritized n-step replay (Schaul et al. 2016), with exact state and incremental files.
+
+1. `Replay` stores transitions in a `History` (every frame once), their priorities in a `SumTree`,
+   and further arrays ("extras") with each transition.
+2. `Replay.sample` returns a `Batch`: observations, actions, n-step returns, bootstrap observations
+   and importance weights. The rules for n-step returns are in `nstep.py`.
+3. `Replay.window` returns a `Window`: consecutive transitions, also across ends of episodes.
+4. `ReplayFiles` saves a memory to disk and writes only what is new since the last save.
+"""
 
 from __future__ import annotations
 
@@ -22,22 +30,24 @@ from contrastive_ucb.data.nstep import Cut, check_rule, first_end, jump_mask, n_
 from contrastive_ucb.data.sumtree import SumTree
 
 Floats = NDArray[np.float32]
+PRIORITY_FLOOR = 1e-6  # keeps a transition with loss 0 in the memory
+NewPriority = Literal["largest", "one"]
+Draws = Literal["stratified", "independent"]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """B drawn windows. `frames` and `bootstrap` are overwritten by the next draw of this size.
+    """B sampled transitions. The next sample of this size overwrites `frames` and `bootstrap`.
 
     index      (B,)    time t of the transition
-    frames     (B, K + stack, C, ...)  raw frames; `observations` are windows of them
-    actions    (B, max(K, 1))  a_t, a_{t+1}, ...; beyond the end those of the next episode
+    frames     (B, K + stack, C, ...)  single frames; `observations` are stacks of them
+    actions    (B, max(K, 1))  a_t, a_{t+1}, ...; after the end those of the next episode
     mask       (B, K)  1 where s_{t+1} .. s_{t+K} is an observation to predict (`jump_mask`)
-    steps      (B, n)  times of the n transitions of the return, for `extra`
-    step_weights  (B, n)  discount**k where step k counts: their dot product with any quantity of
-                       the steps is its n-step sum
-    returns    (B,)    the n-step sum of the rewards
-    bootstrap  (B, stack * C, ...)  the observation whose value is added to it, ...
-    discounts  (B,)    ... with this factor, 0 after a termination
+    steps      (B, n)  times of the n transitions of the return, for `Replay.extra`
+    step_weights  (B, n)  discount**k where step k counts, else 0 (`NStep.weights`)
+    returns    (B,)    n-step returns
+    bootstrap  (B, stack * C, ...)  the observation that is bootstrapped from
+    discounts  (B,)    factor of its value, 0 after a termination
     weights    (B,)    importance weights, the largest is 1
     """
 
@@ -55,20 +65,21 @@ class Batch:
 
     @property
     def observations(self) -> Frames:
-        """s_t .. s_{t+K}, a read-only view (B, 1 + K, stack * C, ...); garbage where masked."""
+        """s_t .. s_{t+K}, a read-only view (B, 1 + K, stack * C, ...); undefined where masked."""
         return stacks(self.frames, self.stack)
 
 
 @dataclass(frozen=True)
 class Window:
-    """The T transitions from each index on, whatever episodes they belong to.
+    """T consecutive transitions from each of B times, across ends of episodes.
 
     times      (B, T)
     frames     (B, T + stack - 1, C, ...)  overwritten by the next window of this size
-    seen       (B, T, stack)  False where a frame of the stack is of an earlier episode, hence blank
-    shown      (B, T)  step whose observation the published code shows here: after an end at a step
-                       e <= K it repeats that of e
-    actions, previous  (B, T)  the action taken at each step, and at the one before (0: unknown)
+    seen       (B, T, stack)  False where a frame of the stack belongs to an earlier episode; zeros
+                              replace it
+    shown      (B, T)  step whose observation the published code uses at this step: after an end at
+                       a step e <= K it repeats that of e
+    actions, previous  (B, T)  the action taken at each step and at the one before (0 if unknown)
     terminated, truncated  (B, T)
     """
 
@@ -82,7 +93,7 @@ class Window:
     truncated: BoolArray
 
     def observations(self) -> Frames:
-        """A copy (B, T, stack * C, ...) with the blanks in place."""
+        """A copy (B, T, stack * C, ...) with zeros before the start of each episode."""
         stack = self.seen.shape[2]
         out = stacks(self.frames, stack).copy()
         split = out.reshape(*self.seen.shape, *self.frames.shape[2:])
@@ -90,130 +101,18 @@ class Window:
         return out
 
 
-def read_window(
-    history: History, index: IntArray, length: int, jumps: int, out: Frames | None = None
-) -> Window:
-    """The `length` transitions from each of `index` (B,) on; their frames go to `out`."""
-    history.check_stored(index)
-    number = history.at("transition", index)
-    if number.max() + length > history.n_transitions:
-        raise IndexError(
-            f"{length} transitions from {index[number.argmax()]} on are not all stored yet;"
-            f" make the replay with window={length} to draw only those that have them"
-        )
-    times = history.following(index, length)
-    # Entries of one episode lie side by side, and what is before the first one is blank.
-    every = np.concatenate([index[:, None] + np.arange(1 - history.stack, 0), times], axis=1)
-    start = history.at("start", times)
-    depth = np.lib.stride_tricks.sliding_window_view(every, history.stack, axis=1)
-    terminated, truncated = history.at("terminated", times), history.at("truncated", times)
-    end = first_end(terminated, truncated)[:, None]
-    actions = history.at("action", times)
-    return Window(
-        times=times,
-        frames=history.frames(every, start[:, :1], out),
-        seen=depth >= start[:, :, None],
-        shown=np.minimum(np.arange(length), np.where(end <= jumps, end, length)),
-        actions=actions,
-        previous=np.concatenate([_actions_before(history, number), actions[:, :-1]], axis=1),
-        terminated=terminated,
-        truncated=truncated,
-    )
-
-
-def _actions_before(history: History, number: IntArray) -> IntArray:
-    """The actions (B, 1) of the transitions before `number` (B,), 0 where they are gone."""
-    times = history.time_of.take((number - 1) % history.slots)
-    known = (number > 0) & history.is_stored(times)
-    return np.where(known, history.at("action", times), 0)[:, None]
-
-
-PIECE = 512  # entries a file: at most so many are written a second time, 3.6 MB of Atari frames
-
-
-class ReplayFiles:
-    """The files of one replay memory, which one process at a time writes."""
-
-    def __init__(self, folder: Path, piece: int = PIECE):
-        check_size("piece", piece)
-        self.folder, self.piece = folder, piece
-        self.pieces: list[dict[str, Any]] = []  # of the last save or load, in order of time
-
-    def save(self, replay: Replay) -> dict[str, Any]:
-        """Write what is new; the returned state, once in a checkpoint, is what `load` takes."""
-        oldest, now = replay.history.oldest, replay.history.now
-        pieces = [piece for piece in self.pieces if piece["last"] > oldest]
-        if pieces and pieces[-1]["last"] - pieces[-1]["first"] < self.piece:
-            start = max(oldest, pieces.pop()["first"])
-        else:
-            start = pieces[-1]["last"] if pieces else oldest
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for first in range(start, now, self.piece):
-            pieces.append(self._write(replay, first, min(first + self.piece, now)))
-        self.pieces = pieces
-        return replay.live_state() | {"pieces": [dict(piece) for piece in pieces]}
-
-    def load(self, replay: Replay, state: Mapping[str, Any]) -> None:
-        """Bring `replay` to the saved state; any damage to a file is a CheckpointError."""
-        replay.load_live_state(state)
-        oldest = replay.history.oldest
-        for piece in state["pieces"]:
-            entries = safetensors.load(zlib.decompress(self._read(piece)))
-            gone = max(0, oldest - piece["first"])
-            kept = {name: values[gone:] for name, values in entries.items()}
-            replay.history.write(piece["first"] + gone, kept)
-        self.pieces = [dict(piece) for piece in state["pieces"]]
-
-    def prune(self, kept: Iterable[Mapping[str, Any]]) -> None:
-        """Remove files that none of the `kept` states rests on, and drafts of a killed process.
-
-        Call it when a checkpoint is finished, with the states of all that are still there.
-        """
-        names = {piece["name"] for state in kept for piece in state["pieces"]}
-        names |= {piece["name"] for piece in self.pieces}
-        for path in [*self.folder.glob("entries_*"), *self.folder.glob(".entries_*")]:
-            if path.name not in names:
-                path.unlink()
-
-    def _write(self, replay: Replay, first: int, last: int) -> dict[str, Any]:
-        content = zlib.compress(safetensors.save(replay.history.entries(first, last)), level=1)
-        digest = hashlib.sha256(content).hexdigest()
-        path = self.folder / f"entries_{first}_{last}_{digest[:16]}.z"
-        if not path.exists():
-            write_atomically(path, content)
-        return {"name": path.name, "first": first, "last": last, "sha256": digest}
-
-    def _read(self, piece: Mapping[str, Any]) -> bytes:
-        path = self.folder / piece["name"]
-        way_out = "remove the checkpoint that needs it to continue from an older one"
-        try:
-            content: bytes = path.read_bytes()
-        except OSError as error:
-            raise CheckpointError(f"{path} cannot be read ({error.strerror}); {way_out}") from error
-        if hashlib.sha256(content).hexdigest() != piece["sha256"]:
-            raise CheckpointError(
-                f"{path} does not have the content that was saved (checksum differs); {way_out}"
-            )
-        return content
-
-
-PRIORITY_FLOOR = 1e-6  # a transition whose loss is 0 once must not be lost forever
-NewPriority = Literal["largest", "one"]
-Draws = Literal["stratified", "independent"]
-
-
 class Replay:
     """The memory of the last `capacity` transitions.
 
-    A transition can be drawn as soon as everything it needs is stored (n steps and K = `jumps`
-    ahead or the end of its episode, and `window` transitions), until a frame of its observation is
-    overwritten.
+    A transition can be sampled once everything that it needs is stored: the next n and K = `jumps`
+    steps or the end of its episode, and the next `window` transitions. It can be sampled until a
+    frame of its observation is overwritten.
 
     extras        name -> (shape, dtype) of arrays stored with each transition
-    window        the longest `window()` that must be available for every index drawn
-    new_priority  of transitions that were never drawn: the largest one so far, or 1
-    draws         stratified: one from each of B equal shares of the mass, which lowers the variance
-                  of a batch; independent: all from the whole
+    window        the longest `window()` that must be available for every sampled index
+    new_priority  priority of transitions that were never sampled: the largest so far, or 1
+    draws         stratified: one from each of B equal intervals of the priority mass, which reduces
+                  the variance of a batch; independent: all from the whole mass
     """
 
     def __init__(
@@ -237,11 +136,11 @@ class Replay:
         check_size("window", window, 0)
         if not 0 <= priority_exponent < np.inf:
             raise ValueError(f"priority_exponent must be at least 0, got {priority_exponent}")
-        # The published rule looks across ends: at s_{t+n}, and at the end flag of step K.
+        # The published rule reads across ends: s_{t+n}, and the end flag of step K.
         self.across = max(window, n_step + 1, jumps + 1) if cut == "published" else window
         self.reach = max(n_step, jumps)
         least = stack + 2 * max(self.across, self.reach) + 2
-        check_size("replay_capacity, for returns and windows as long as these,", capacity, least)
+        check_size(f"replay_capacity for n_step={n_step}, jumps={jumps}", capacity, least)
         self.history = History(capacity, frame_shape, frame_dtype, stack)
         self.tree = SumTree(self.history.slots)
         self.extras: dict[str, NDArray[Any]] = {
@@ -252,25 +151,25 @@ class Replay:
         self.priority_exponent, self.cut = priority_exponent, cut
         self.new_priority, self.draws = new_priority, draws
         self.largest = 1.0
-        self.ready = 0  # every transition before this time can be drawn, or could once
+        self.ready = 0  # all transitions before this time are, or were, available for sampling
         self._buffers: dict[tuple[str | int, ...], Frames] = {}
 
     def __len__(self) -> int:
-        """How many transitions can be drawn."""
+        """Number of transitions that can be sampled."""
         return len(self.drawable())
 
     @property
     def has_some(self) -> bool:
-        """Whether there is a transition to draw."""
+        """Whether any transition can be sampled."""
         return self.tree.total > 0
 
     def drawable(self) -> IntArray:
-        """The times of all transitions that can be drawn, oldest first."""
+        """The times of all transitions that can be sampled, oldest first."""
         times = np.arange(self.history.oldest, self.ready)
         return times[self.tree.get(times % self.history.slots) > 0]
 
     def begin(self, frame: Frames) -> None:
-        """Start an episode with the first frame that the environment shows."""
+        """Start an episode with the first frame of the environment."""
         self.history.begin(frame)
 
     def add(
@@ -282,7 +181,7 @@ class Replay:
         truncated: bool,
         **extras: NDArray[Any],
     ) -> None:
-        """The action taken in the current observation and what came back, `frame` included."""
+        """Add the action taken in the current observation, and its outcome."""
         if extras.keys() != self.extras.keys():
             raise ValueError(f"extras must be {sorted(self.extras)}, got {sorted(extras)}")
         time, oldest = self.history.now, self.history.oldest
@@ -297,7 +196,7 @@ class Replay:
         self.tree.set(np.array([*lost, *ready], np.int64) % self.history.slots, np.array(leaves))
 
     def observation(self) -> Frames:
-        """The current observation (stack * C, ...), the one to act on."""
+        """The current observation (stack * C, ...), in which to act."""
         if not self.history.running:
             raise ValueError("no episode is running; call begin(frame) with its first frame")
         current: Frames = self.history.observations(np.array([self.history.now]))[0]
@@ -313,11 +212,11 @@ class Replay:
         return self.history.at("action", index)
 
     def sample(self, uniforms: Array, importance_exponent: float) -> Batch:
-        """Draw one window for each of the `uniforms` (B,) in [0, 1), by priority."""
+        """Sample one transition by priority for each of the `uniforms` (B,) in [0, 1)."""
         if not self.has_some:
             raise ValueError(
-                f"none of the {self.history.n_transitions} transitions so far can be drawn yet;"
-                f" add {max(self.across, self.reach) + 1} of them"
+                f"none of the {self.history.n_transitions} transitions can be sampled yet;"
+                f" add at least {max(self.across, self.reach) + 1}"
             )
         history, n, jumps = self.history, self.n_step, self.jumps
         slot = self.tree.sample(uniforms, stratified=self.draws == "stratified")
@@ -343,12 +242,12 @@ class Replay:
         )
 
     def window(self, index: IntArray, length: int) -> Window:
-        """The `length` transitions from each of `index` (B,) on, whatever episodes they are of."""
+        """The `length` transitions from each of `index` (B,) on, across ends of episodes."""
         shape = len(index), length + self.history.stack - 1
         return read_window(self.history, index, length, self.jumps, self._buffer("window", shape))
 
     def update_priorities(self, index: IntArray, priority: Array) -> None:
-        """Priorities (B,) of the transitions `index` (B,); those that are gone are left out."""
+        """Set the priorities (B,) of the transitions `index` (B,); overwritten ones are skipped."""
         slot = index % self.history.slots
         alive = self.history.is_stored(index) & (self.tree.get(slot) > 0)
         if not (np.isfinite(priority) & (priority >= 0)).all():
@@ -358,17 +257,17 @@ class Replay:
         self.tree.set(slot[alive], raised[alive] ** self.priority_exponent)
 
     def extra(self, name: str, index: IntArray) -> NDArray[Any]:
-        """What is kept under `name` beside the transitions `index` (...), as (..., *shape)."""
+        """The extra `name` of the transitions `index` (...); returns (..., *shape)."""
         self.history.check_stored(index)
         return self.extras[name].take(index % self.history.slots, axis=0)
 
     def set_extra(self, name: str, index: IntArray, value: NDArray[Any]) -> None:
-        """Replace it with `value` (..., *shape); transitions that are gone are left out."""
+        """Set the extra `name` to `value` (..., *shape); overwritten transitions are skipped."""
         stored = self.history.is_stored(index)
         self.extras[name][index[stored] % self.history.slots] = value[stored]
 
     def live_state(self) -> dict[str, Any]:
-        """All of the state but the whole entries, which never change (see `replay_files.py`)."""
+        """The state without the complete entries, which never change (see `ReplayFiles`)."""
         slot = np.arange(self.history.oldest, self.history.now) % self.history.slots
         return {
             "settings": self._settings(),
@@ -380,13 +279,13 @@ class Replay:
         }
 
     def load_live_state(self, state: Mapping[str, Any]) -> None:
-        if state["settings"] != (own := self._settings()):
-            saved = state["settings"]
-            odd = [name for name in own if saved.get(name) != own[name]]
-            raise ValueError(
-                f"the saved replay has {odd[0]}={saved.get(odd[0])!r}, this one {own[odd[0]]!r};"
-                " make it with the settings it was saved with"
-            )
+        saved, settings = state["settings"], self._settings()
+        for name in settings:
+            if saved.get(name) != settings[name]:
+                raise ValueError(
+                    f"the saved replay has {name}={saved.get(name)!r}, this one {settings[name]!r};"
+                    " create it with the settings it was saved with"
+                )
         self.history.go_to(state["position"])
         self.ready, self.largest = state["ready"], state["largest"]
         slot = np.arange(self.history.oldest, self.history.now) % self.history.slots
@@ -404,22 +303,22 @@ class Replay:
         self.history.write(self.history.oldest, state["entries"])
 
     def _newly_lost(self, oldest: int) -> list[int]:
-        """Times whose entry, or a frame of whose observation, left since `oldest` was the oldest.
+        """Times whose entry or observation became incomplete since `oldest` was the oldest entry.
 
-        Of the observations that reach back to before the oldest entry, those whose episode starts
-        later have blanks there and stay.
+        An observation that reaches back before the oldest entry stays complete if its episode
+        starts later, because zeros replace the earlier frames.
         """
         history = self.history
         if history.oldest == oldest:
             return []
         times = np.arange(oldest, history.oldest + history.stack - 1)
         lost = (times < history.oldest) | (history.at("start", times) < history.oldest)
-        found: list[int] = times[lost].tolist()
-        return found
+        newly_lost: list[int] = times[lost].tolist()
+        return newly_lost
 
     def _newly_ready(self) -> list[int]:
-        """Transitions from which all that a draw needs is stored by now."""
-        history, found = self.history, []
+        """Times of the transitions that can be sampled from now on."""
+        history, ready = self.history, []
         while (time := self.ready) < history.now:
             slot = time % history.slots
             number = history.field["transition"][slot]
@@ -428,19 +327,19 @@ class Replay:
             if number + self.across > history.n_transitions:
                 break
             if not history.field["closing"][slot]:
-                found.append(time)
+                ready.append(time)
             self.ready += 1
-        return found
+        return ready
 
     def _frames(self, index: IntArray, closing: IntArray) -> Frames:
-        """Frames for s_t .. s_{t+K}; after the closing entry at t + `closing` that one repeats."""
+        """Frames of s_t .. s_{t+K}; the closing entry at t + `closing` repeats after the end."""
         steps = np.arange(1 - self.history.stack, self.jumps + 1)
         times = index[:, None] + np.minimum(steps, closing[:, None])
         first = self.history.at("start", index)[:, None]
         return self.history.frames(times, first, self._buffer("frames", times.shape))
 
     def _bootstrap(self, index: IntArray, reach: IntArray) -> Frames:
-        """The observation `reach` transitions after t; the definition stays in the episode."""
+        """The observation `reach` transitions after t; only `published` crosses the end."""
         history = self.history
         times = index + reach
         if self.cut == "published":
@@ -449,7 +348,7 @@ class Replay:
         return history.observations(times, self._buffer("bootstrap", (len(times), history.stack)))
 
     def _buffer(self, use: str, shape: tuple[int, ...]) -> Frames:
-        """Memory for (B, T) frames, the same one for every draw of this shape."""
+        """Memory for (B, T) frames, reused by every sample of this shape."""
         key: tuple[str | int, ...] = (use, *shape)
         if key not in self._buffers:
             frame = self.history.frame
@@ -473,3 +372,114 @@ class Replay:
             "draws": self.draws,
             "extras": {n: [list(x.shape[1:]), x.dtype.str] for n, x in self.extras.items()},
         }
+
+
+def read_window(
+    history: History, index: IntArray, length: int, jumps: int, out: Frames | None = None
+) -> Window:
+    """The `length` transitions from each of `index` (B,) on; frames are written to `out`."""
+    history.check_stored(index)
+    number = history.at("transition", index)
+    if number.max() + length > history.n_transitions:
+        raise IndexError(
+            f"{length} transitions from time {index[number.argmax()]} are not all stored yet;"
+            f" create the replay with window={length} to sample only those that are"
+        )
+    times = history.following(index, length)
+    # Entries of one episode are contiguous; zeros replace frames before its first one.
+    every = np.concatenate([index[:, None] + np.arange(1 - history.stack, 0), times], axis=1)
+    start = history.at("start", times)
+    depth = np.lib.stride_tricks.sliding_window_view(every, history.stack, axis=1)
+    terminated, truncated = history.at("terminated", times), history.at("truncated", times)
+    end = first_end(terminated, truncated)[:, None]
+    actions = history.at("action", times)
+    return Window(
+        times=times,
+        frames=history.frames(every, start[:, :1], out),
+        seen=depth >= start[:, :, None],
+        shown=np.minimum(np.arange(length), np.where(end <= jumps, end, length)),
+        actions=actions,
+        previous=np.concatenate([_actions_before(history, number), actions[:, :-1]], axis=1),
+        terminated=terminated,
+        truncated=truncated,
+    )
+
+
+def _actions_before(history: History, number: IntArray) -> IntArray:
+    """The actions (B, 1) of the transitions before `number` (B,), 0 where not stored."""
+    times = history.time_of.take((number - 1) % history.slots)
+    stored = (number > 0) & history.is_stored(times)
+    return np.where(stored, history.at("action", times), 0)[:, None]
+
+
+PIECE = 512  # entries per file; only the last file (at most 3.6 MB of Atari frames) is rewritten
+
+
+class ReplayFiles:
+    """The files of one replay memory, for one writing process at a time.
+
+    Complete entries never change, so each is written once, in compressed pieces named after their
+    checksums. The state that `save` returns belongs into a checkpoint and refers to the pieces.
+    """
+
+    def __init__(self, folder: Path, piece: int = PIECE):
+        check_size("piece", piece)
+        self.folder, self.piece = folder, piece
+        self.pieces: list[dict[str, Any]] = []  # of the last save or load, oldest first
+
+    def save(self, replay: Replay) -> dict[str, Any]:
+        """Write the new entries and return the state for the checkpoint, which `load` takes."""
+        oldest, now = replay.history.oldest, replay.history.now
+        pieces = [piece for piece in self.pieces if piece["last"] > oldest]
+        if pieces and pieces[-1]["last"] - pieces[-1]["first"] < self.piece:
+            start = max(oldest, pieces.pop()["first"])
+        else:
+            start = pieces[-1]["last"] if pieces else oldest
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for first in range(start, now, self.piece):
+            pieces.append(self._write(replay, first, min(first + self.piece, now)))
+        self.pieces = pieces
+        return replay.live_state() | {"pieces": [dict(piece) for piece in pieces]}
+
+    def load(self, replay: Replay, state: Mapping[str, Any]) -> None:
+        """Restore `replay` to the saved state; raises CheckpointError for a damaged file."""
+        replay.load_live_state(state)
+        oldest = replay.history.oldest
+        for piece in state["pieces"]:
+            entries = safetensors.load(zlib.decompress(self._read(piece)))
+            skip = max(0, oldest - piece["first"])
+            stored = {name: values[skip:] for name, values in entries.items()}
+            replay.history.write(piece["first"] + skip, stored)
+        self.pieces = [dict(piece) for piece in state["pieces"]]
+
+    def prune(self, states: Iterable[Mapping[str, Any]]) -> None:
+        """Remove files to which none of the states refers, and temporary files.
+
+        states  of all remaining checkpoints; call it after a checkpoint is complete
+        """
+        names = {piece["name"] for state in states for piece in state["pieces"]}
+        names |= {piece["name"] for piece in self.pieces}
+        for path in [*self.folder.glob("entries_*"), *self.folder.glob(".entries_*")]:
+            if path.name not in names:
+                path.unlink()
+
+    def _write(self, replay: Replay, first: int, last: int) -> dict[str, Any]:
+        content = zlib.compress(safetensors.save(replay.history.entries(first, last)), level=1)
+        digest = hashlib.sha256(content).hexdigest()
+        path = self.folder / f"entries_{first}_{last}_{digest[:16]}.z"
+        if not path.exists():
+            write_atomically(path, content)
+        return {"name": path.name, "first": first, "last": last, "sha256": digest}
+
+    def _read(self, piece: Mapping[str, Any]) -> bytes:
+        path = self.folder / piece["name"]
+        remedy = "remove the checkpoint that needs it to continue from an older one"
+        try:
+            content: bytes = path.read_bytes()
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be read ({error.strerror}); {remedy}") from error
+        if hashlib.sha256(content).hexdigest() != piece["sha256"]:
+            raise CheckpointError(
+                f"{path} was changed after it was saved (checksum differs); {remedy}"
+            )
+        return content

@@ -1,4 +1,4 @@
-"""Draws in proportion to priorities: a binary tree of sums in one array."""
+"""Sum tree: sampling in proportion to priorities (Schaul et al. 2016, appendix B.2.1)."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from contrastive_ucb.core.checks import check_size
 
 
 class SumTree:
-    """Priorities in the leaves, sums above them; node 1 is the root, leaf i is node `leaves + i`.
+    """A binary tree in one array: node 1 is the root, leaf i is node `leaves + i`.
 
-    Parents are summed anew from their children, so rounding never accumulates, the leaves alone
-    determine the tree, and a zero leaf is never drawn.
+    A parent is always recomputed from its children, so rounding errors do not accumulate, the
+    leaves determine the tree, and a leaf of priority 0 is never drawn.
     """
 
     def __init__(self, capacity: int):
@@ -29,10 +29,9 @@ class SumTree:
         return self.node[self.leaves + index]
 
     def set(self, index: IntArray, value: Array) -> None:
-        """Give the leaves `index` (n,) the priorities `value` (n,); of equal indices the last wins.
+        """Set the priorities of the leaves `index` (n,) to `value` (n,); the last duplicate wins.
 
-        No index is dropped on the way up: two paths that meet compute the same sum twice, which
-        costs less than finding out that they met.
+        Common ancestors are recomputed once per leaf, which is faster than finding duplicates.
         """
         if not (np.isfinite(value) & (value >= 0)).all():
             bad = value[~(np.isfinite(value) & (value >= 0))][0]
@@ -44,7 +43,7 @@ class SumTree:
             self.node[at] = self.left[at] + self.right[at]
 
     def find(self, mass: Array) -> IntArray:
-        """Leaves that hold the given points of the cumulated mass, 0 <= mass < total."""
+        """The leaves at the given points of the cumulative sum, 0 <= mass < total.  (n,)"""
         at = np.ones(len(mass), dtype=np.int64)
         for _ in range(self.levels):
             left = self.left[at]
@@ -56,11 +55,11 @@ class SumTree:
     def sample(self, uniforms: Array, stratified: bool = True) -> IntArray:
         """B leaves, drawn in proportion to their priorities.
 
-        uniforms    (B,)  numbers in [0, 1), from the caller's stream
-        stratified  one leaf from each of B equal shares of the mass; otherwise independent draws
+        uniforms    (B,)  in [0, 1), from the caller's random stream
+        stratified  one leaf from each of B equal intervals of the total; otherwise independent
         """
         if not self.total > 0:
-            raise ValueError("every priority is 0, so there is nothing to draw")
+            raise ValueError("every priority is 0; set a positive priority before sampling")
         n = len(uniforms)
         points = (np.arange(n) + uniforms) / n if stratified else uniforms
         return self.find(points * self.total)

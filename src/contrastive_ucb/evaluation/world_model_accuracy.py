@@ -84,7 +84,7 @@ def _of_model(
     history, target = frames[:, :-1].flatten(1, 2), frames[:, -1]
     shape = (size, model.prior.n_groups)
     outcomes = [
-        model.foresee(history, actions, learner.floats(rng.random(shape, dtype=np.float32)))
+        model.predict(history, actions, learner.floats(rng.random(shape, dtype=np.float32)))
         for _ in range(DRAWS)
     ]
     log_rewards = _log_mean([one.reward.log_softmax(-1) for one in outcomes])

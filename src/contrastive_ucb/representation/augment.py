@@ -1,11 +1,11 @@
-"""Random shifts and intensities of frames (DrQ, Kostrikov et al. 2021; the same in SPR), and
+"""Image augmentation: random shifts and intensities (DrQ, Kostrikov et al. 2021; also in SPR), and
 random crops (CURL, Laskin et al. 2020).
 
-A shift pads a frame by `pad` pixels that repeat its border and cuts a window of the old size out
-of it. The four frames of a stack move together, otherwise their motion would be lost.
+A shift pads a frame with `pad` pixels that repeat its border and crops it to the old size. The
+frames of a stack get the same shift, which preserves their motion.
 
-The random numbers come from the caller. Shifts stay in uint8 and are copied row by row from one
-padded copy of each frame, which is cheaper than padding and cropping floats.
+The caller draws the random numbers. Shifts work on uint8 and copy rows from one padded copy of each
+frame, which is faster than padding and cropping floats.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Frames = NDArray[np.uint8]
 def random_shift(
     frames: Frames, offsets: NDArray[np.integer], pad: int = 4, stack: int = 4
 ) -> Frames:
-    """Stacks of frames, each stack moved by its own whole number of pixels.
+    """Stacks of frames, each stack shifted by its own integer number of pixels.
 
     frames   (B, T + stack - 1, H, W)    every frame once, oldest first
-    offsets  (B, T, 2) or (B, 2)         0 .. 2 pad, row and column of the window; `pad` leaves the
-                                         frames where they are, (B, 2) moves all T stacks alike
+    offsets  (B, T, 2) or (B, 2)         0 .. 2 pad, row and column of the crop; `pad` is no shift,
+                                         (B, 2) shifts all T stacks equally
     returns  (B, T, stack, H, W)         with the stack innermost in memory (channels last)
     """
     batch, length, height, width = frames.shape
@@ -47,7 +47,7 @@ def random_shift(
 
 
 def random_crop(frames: Frames, offsets: NDArray[np.integer], cut: int = 4) -> Frames:
-    """Each stack without `cut` rows and columns, replicate-padded by `cut`, cut to its old size.
+    """Crop each stack by `cut` rows and columns, pad by `cut`, and crop it to the old size.
 
     frames   (B, stack, H, W)
     offsets  (B, 4)  0 .. cut: row and column of the first cut, row and column of the second
@@ -64,18 +64,18 @@ def random_crop(frames: Frames, offsets: NDArray[np.integer], cut: int = 4) -> F
 
 
 def intensity(frames: Tensor, noise: Tensor, spread: float = 0.05) -> Tensor:
-    """Frames as floats around [0, 1], each stack brighter or darker by 1 + .05 clip(noise, -2, 2).
+    """Frames scaled to [0, 1], each stack multiplied by 1 + spread * clip(noise, -2, 2).
 
     frames  (..., C, H, W)  uint8
-    noise   (...)           standard normal, one number a stack; zeros give the frames as they are
+    noise   (...)           standard normal, one number per stack; zeros for no change
     returns (..., C, H, W)  float32 in the memory order of `frames`
     """
-    factor = (1 + spread * noise.clamp(-2, 2)) / 255  # one pass for the scale and the intensity
+    factor = (1 + spread * noise.clamp(-2, 2)) / 255  # scale and intensity in one pass
     return frames.float().mul_(factor[..., None, None, None])
 
 
 def replicate(frames: Frames, pad: int) -> Frames:
-    """Frames with `pad` more pixels on each side that repeat the border.
+    """Frames padded by `pad` pixels on each side that repeat the border.
 
     frames  (B, T, H, W); returns (B, T, H + 2 pad, W + 2 pad)
     """

@@ -1,14 +1,14 @@
-"""CURL (Laskin et al. 2020): which of the batch's observations is this one, cut differently?
+"""CURL (Laskin et al. 2020): contrastive loss between two random crops of an observation.
 
 | CURL      | here            | shape     |                                                     |
 |-----------|-----------------|-----------|-----------------------------------------------------|
 | q         | `queries`       | (B, 128)  | online encoder and projection of one random crop    |
 | k         | `keys`          | (B, 128)  | key encoder and projection of another, no gradient  |
 | W         | `bilinear`      | (128, 128)|                                                     |
-| .1 q' W k | logits          | (B, B)    | the pair on the diagonal is the same observation    |
+| .1 q' W k | logits          | (B, B)    | diagonal entries are crops of the same observation  |
 
-The factor .1, and layer norms that have no gain or shift to learn, are those of the release. The
-key networks follow the online ones: theta_k <- m theta_k + (1 - m) theta_q after every update.
+The factor .1 and layer norms without learned gain and shift are those of the released code. The key
+networks are moving averages of the online ones: theta_k <- m theta_k + (1 - m) theta_q.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from contrastive_ucb.representation.encoders import Encoder, linear
 from contrastive_ucb.representation.layers import flatten
 
 HIDDEN, CODE = 256, 128  # units of the projection
-SHARPNESS = 0.1  # of the softmax, the inverse of a temperature
+INVERSE_TEMPERATURE = 0.1  # of the softmax
 
 
 class Projection(nn.Module):
@@ -42,7 +42,7 @@ class Projection(nn.Module):
 
 
 class Curl(nn.Module):
-    """Everything CURL adds to the agent: projection, bilinear product, and the key networks."""
+    """The parts that CURL adds to the network: projection, bilinear product and key networks."""
 
     def __init__(self, encoder: Encoder, rng: np.random.Generator):
         super().__init__()
@@ -51,20 +51,20 @@ class Curl(nn.Module):
         self.key_encoder = copy.deepcopy(encoder).requires_grad_(False)
         self.key_projection = copy.deepcopy(self.projection).requires_grad_(False)
 
-    def forward(self, encoder: Encoder, one: Tensor, other: Tensor) -> Tensor:
-        """The loss (), of two crops (B, C, H, W) of each observation of a batch."""
-        queries = self.projection(encoder(one))
+    def forward(self, encoder: Encoder, first: Tensor, second: Tensor) -> Tensor:
+        """The loss () of two crops (B, C, H, W) of each observation of a batch."""
+        queries = self.projection(encoder(first))
         with torch.no_grad():
-            keys = self.key_projection(self.key_encoder(other))
+            keys = self.key_projection(self.key_encoder(second))
         return curl_loss(queries, self.bilinear(keys))
 
-    def follow(self, encoder: Encoder, momentum: float) -> None:
-        """Move the key networks towards the online ones."""
-        follow(self.key_encoder, encoder, momentum)
-        follow(self.key_projection, self.projection, momentum)
+    def update_keys(self, encoder: Encoder, momentum: float) -> None:
+        """Update the moving averages after an optimizer step."""
+        momentum_update(self.key_encoder, encoder, momentum)
+        momentum_update(self.key_projection, self.projection, momentum)
 
-    def learned(self) -> list[nn.Parameter]:
-        """The parameters that have a gradient."""
+    def trainable(self) -> list[nn.Parameter]:
+        """The parameters with a gradient."""
         return [*self.projection.parameters(), *self.bilinear.parameters()]
 
 
@@ -74,12 +74,12 @@ def curl_loss(queries: Tensor, keys: Tensor) -> Tensor:
     queries  q    (B, P)
     keys     W k  (B, P); returns ()
     """
-    own = torch.arange(len(queries), device=queries.device)
-    return F.cross_entropy(SHARPNESS * queries @ keys.mT, own)
+    labels = torch.arange(len(queries), device=queries.device)
+    return F.cross_entropy(INVERSE_TEMPERATURE * queries @ keys.mT, labels)
 
 
 @torch.no_grad()
-def follow(behind: nn.Module, ahead: nn.Module, momentum: float) -> None:
-    """theta <- m theta + (1 - m) theta' for all parameters of two networks alike."""
-    old, new = tuple(behind.parameters()), tuple(ahead.parameters())
+def momentum_update(average: nn.Module, online: nn.Module, momentum: float) -> None:
+    """theta <- m theta + (1 - m) theta' for all parameters of two networks of the same shape."""
+    old, new = tuple(average.parameters()), tuple(online.parameters())
     torch._foreach_lerp_(old, new, 1 - momentum)

@@ -1,4 +1,4 @@
-"""The encoders, the one that fits given frames, and the shapes of their latents; without torch.
+"""Table of the encoders, the choice by frame shape, and latent shapes. Does not import torch.
 
 | name             | layers                                        | latent of 84x84 or 10x10     |
 |------------------|-----------------------------------------------|------------------------------|
@@ -6,7 +6,7 @@
 | `atari-same`     | the same with SAME padding (Dopamine)         | (64, 11, 11)                 |
 | `data-efficient` | conv 32@5x5/5, 64@5x5/5 (CURL)                | (64, 3, 3)                   |
 | `minatar`        | conv 16@3x3/1                                 | (16, 8, 8)                   |
-| `mlp`            | linear layers, any shape flattened            | (width of the last layer,)   |
+| `mlp`            | linear layers on the flattened input          | (width of the last layer,)   |
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ CONVOLUTIONS = {  # (channels, kernel, stride) of each layer, no padding unless 
     "data-efficient": ((32, 5, 5), (64, 5, 5)),
     "minatar": ((16, 3, 1),),
 }
-SAME = ("atari-same",)  # padded with zeros so that a stride of s divides a side by s, rounded up
+SAME = ("atari-same",)  # zero-padded so that stride s divides a side by s, rounded up
 ENCODERS = (*CONVOLUTIONS, "mlp")
-SMALLEST_ATARI = 36  # frames below 36x36 do not survive the three convolutions
+SMALLEST_ATARI = 36  # the three convolutions need frames of at least 36x36
 
 
 def choose_encoder(shape: Sequence[int]) -> str:
-    """The encoder for observations of this shape: big images, small images, anything else."""
+    """The default encoder for observations of this shape: large images, small images, or others."""
     if len(shape) != 3 or min(shape[1:]) < 3:
         return "mlp"
     return "atari" if min(shape[1:]) >= SMALLEST_ATARI else "minatar"
 
 
 def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Zeros before and after a side of `size` pixels, as TensorFlow and Flax pad for SAME."""
+    """Zeros before and after a side of `size` pixels for SAME padding in TensorFlow and Flax."""
     total = max(((size - 1) // stride) * stride + kernel - size, 0)
     return total // 2, total - total // 2
 
 
 def latent_shape(name: str, shape: Sequence[int], hidden: Sequence[int]) -> tuple[int, ...]:
-    """What the encoder makes of one observation; an error says which encoder fits instead."""
+    """Shape of the latent of one observation; the error for an unsuitable encoder names another."""
     if name not in ENCODERS:
         raise ValueError(f"unknown encoder {name!r}; choose one of {', '.join(ENCODERS)}")
     if name == "mlp":

@@ -1,7 +1,7 @@
-"""From observations to latents, and the two kinds of layers that every network is made of.
+"""Encoders from observations to latents, and constructors of linear and convolutional layers.
 
-`encoder_shapes.py` lists the encoders. Every layer ends in a ReLU. Initial weights are drawn from
-the caller's stream: nothing here uses torch's global generator.
+`encoder_shapes.py` lists the encoders. Every layer is followed by a ReLU. Initial weights are drawn
+from the caller's random stream, never from torch's global generator.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from contrastive_ucb.representation.encoder_shapes import (
     latent_shape,
     same_padding,
 )
-from contrastive_ucb.representation.layers import products_in, rescale
+from contrastive_ucb.representation.layers import channels_last, products_in, rescale
 
 Layer = TypeVar("Layer", bound=nn.Module)
 Initializer = Literal["torch", "xavier"]
@@ -33,8 +33,8 @@ class Encoder(nn.Module):
     """Observations to latents.
 
     shape     of one observation: (C, H, W) with the stack among the channels, or anything for `mlp`
-    name      of an encoder, or "auto" to choose by the shape
-    rescaled  latents are min-max rescaled to [0, 1], as SPR needs and plain Rainbow does not
+    name      of an encoder, or "auto" to choose by shape
+    rescaled  whether latents are min-max rescaled to [0, 1], as in SPR
     hidden    widths of the layers of `mlp`
     rounded   data type of the products; None: that of the input
     initializer  of the layers, see `fill`
@@ -70,11 +70,8 @@ class Encoder(nn.Module):
 
     def forward(self, observations: Tensor) -> Tensor:
         """observations (B, *shape) as floats; returns (B, *latent_shape), images channels last."""
-        if self.is_image:
-            # Channels last is the faster order on a CPU, and layers keep the order of their input.
-            latent = observations.movedim(1, -1).contiguous().movedim(-1, 1)
-        else:
-            latent = observations.flatten(1)
+        # Channels last is the faster layout on a CPU, and layers keep it.
+        latent = channels_last(observations) if self.is_image else observations.flatten(1)
         with products_in(self.rounded, observations.device):
             for layer in self.layers:
                 if self.name in SAME:
@@ -85,7 +82,7 @@ class Encoder(nn.Module):
 
 
 def _same_pads(images: Tensor, layer: nn.Conv2d) -> tuple[int, int, int, int]:
-    """Left, right, top and bottom padding of images (B, C, H, W) before the layer."""
+    """Left, right, top and bottom SAME padding of images (B, C, H, W) before the layer."""
     (height, width), kernel, stride = images.shape[2:], layer.kernel_size[0], layer.stride[0]
     return *same_padding(width, kernel, stride), *same_padding(height, kernel, stride)
 
@@ -99,7 +96,7 @@ def conv(
     padding: int = 0,
     initializer: Initializer = "torch",
 ) -> nn.Conv2d:
-    """A convolution with weights from `rng`."""
+    """A convolution with weights drawn from `rng`."""
     layer = nn.Conv2d(inputs, outputs, kernel, stride, padding, device="meta")
     return fill(layer.to_empty(device="cpu"), inputs * kernel**2, rng, initializer)
 
@@ -111,7 +108,7 @@ def linear(
     bias: bool = True,
     initializer: Initializer = "torch",
 ) -> nn.Linear:
-    """A linear layer with weights from `rng`."""
+    """A linear layer with weights drawn from `rng`."""
     layer = nn.Linear(inputs, outputs, bias, device="meta")
     return fill(layer.to_empty(device="cpu"), inputs, rng, initializer)
 
@@ -119,7 +116,7 @@ def linear(
 def fill(
     layer: Layer, inputs: int, rng: np.random.Generator, initializer: Initializer = "torch"
 ) -> Layer:
-    """Initialize every parameter of the layer.
+    """Initialize every parameter of the layer in place.
 
     inputs       fan-in of a unit
     initializer  torch: uniform on +-1/sqrt(fan-in), PyTorch's default; xavier: weights uniform on

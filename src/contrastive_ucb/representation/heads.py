@@ -1,12 +1,10 @@
-"""From latents to values: noisy linear layers and the (dueling) head.
+"""Value heads: noisy linear layers (Fortunato et al. 2018) and dueling (Wang et al. 2016).
 
 | symbol        | here                     |                                                   |
 |---------------|--------------------------|---------------------------------------------------|
-| mu            | `weight`, `bias`         | what remains with the noise off                   |
-| sigma         | `weight_sigma`, `bias_sigma` | learned size of the noise                     |
-| f(eps_in), f(eps_out) | `noise_in`, `noise_out` | f(x) = sign(x) sqrt|x| of normal numbers   |
-
-Noisy networks are Fortunato et al. 2018 (factorised noise), dueling Wang et al. 2016.
+| mu            | `weight`, `bias`         | the layer without noise                           |
+| sigma         | `weight_sigma`, `bias_sigma` | learned scale of the noise                    |
+| f(eps_in), f(eps_out) | `noise_in`, `noise_out` | f(x) = sign(x) sqrt|x| of standard normal x |
 """
 
 from __future__ import annotations
@@ -27,16 +25,16 @@ BiasSigma = Literal["inputs", "outputs"]
 class NoisyLinear(nn.Module):
     """y = (mu + sigma * f(eps_out) f(eps_in)') x + (mu_b + sigma_b * f(eps_out)).
 
-    sigma0      sigma starts at sigma0 / sqrt(inputs), mu uniform on +-1/sqrt(inputs); 0 makes it a
-                plain linear layer without sigma
-    groups      number of layers side by side in one matrix, each with its own input noise
+    sigma0      sigma starts at sigma0 / sqrt(inputs), mu uniform on +-1/sqrt(inputs); 0: a plain
+                linear layer without sigma
+    groups      number of layers in one matrix, each with its own input noise
     rounded     data type of the product; None: that of the input
     bias_sigma  sigma of the bias starts at sigma0 / sqrt(inputs), or / sqrt(outputs of a group)
     initializer of a plain layer, see `encoders.fill`
 
-    The noise is state: zero until `sample_noise`, then the same until the next call. On Atari the
-    noisy matrix has more than a million entries, so it is made once for the two passes of an
-    update, the one that chooses an action and the one with a gradient.
+    The noise is state: zero until `sample_noise`, then constant until the next call. The noisy
+    matrix (more than a million entries on Atari) is computed once and shared by the pass that
+    selects an action and the pass with a gradient.
     """
 
     noise_in: Tensor  # (groups, inputs)
@@ -66,50 +64,52 @@ class NoisyLinear(nn.Module):
             self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma0 / size**0.5))
             self.register_buffer("noise_in", torch.zeros(groups, inputs))
             self.register_buffer("noise_out", torch.zeros(outputs))
-        self._made: tuple[tuple[int, ...], list[Tensor]] | None = None  # for which state, and what
+        # Weight and bias with noise, with the versions of the tensors they were computed from.
+        self._cache: tuple[tuple[int, ...], list[Tensor]] | None = None
 
     def forward(self, x: Tensor, noisy: bool = True) -> Tensor:
-        """x (..., inputs); returns (..., outputs), by mu alone unless `noisy`."""
-        made = self._with_noise() if noisy and self.is_noisy else [self.weight, self.bias]
+        """x (..., inputs); returns (..., outputs), without noise unless `noisy`."""
+        parameters = self._with_noise() if noisy and self.is_noisy else [self.weight, self.bias]
         with products_in(self.rounded, x.device):
-            return F.linear(x, *made).to(x.dtype)
+            return F.linear(x, *parameters).to(x.dtype)
 
     def _with_noise(self) -> list[Tensor]:
-        """Weight and bias with the noise in them.
+        """Weight and bias including the noise.
 
-        Made without a gradient asked for, they stay for the next pass; made with one, they belong
-        to its backward pass alone.
+        Computed without a gradient, they are cached for the next pass; computed with one, they
+        belong to its backward pass alone.
         """
-        learnt = (self.weight, self.weight_sigma, self.bias, self.bias_sigma)
-        parts = (*learnt, self.noise_in, self.noise_out)
-        state = tuple(number for x in parts for number in (x.data_ptr(), x._version))
-        made = self._made[1] if self._made and self._made[0] == state else self._make()
-        self._made = None if torch.is_grad_enabled() else (state, made)
-        return made if torch.is_grad_enabled() else [x.detach() for x in made]
+        trained = (self.weight, self.weight_sigma, self.bias, self.bias_sigma)
+        parts = (*trained, self.noise_in, self.noise_out)
+        version = tuple(number for x in parts for number in (x.data_ptr(), x._version))
+        is_cached = self._cache is not None and self._cache[0] == version
+        noisy = self._cache[1] if self._cache and is_cached else self._add_noise()
+        self._cache = None if torch.is_grad_enabled() else (version, noisy)
+        return noisy if torch.is_grad_enabled() else [x.detach() for x in noisy]
 
     @torch.enable_grad()
-    def _make(self) -> list[Tensor]:
+    def _add_noise(self) -> list[Tensor]:
         outer = self.noise_out.view(len(self.noise_in), -1, 1) * self.noise_in.unsqueeze(1)
         weight = torch.addcmul(self.weight, self.weight_sigma, outer.flatten(0, 1))
         return [weight, torch.addcmul(self.bias, self.bias_sigma, self.noise_out)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies make their own noisy matrix: tensors with a history cannot be copied."""
-        return {**self.__dict__, "_made": None}
+        """Without the cache: tensors with a gradient history cannot be copied."""
+        return {**self.__dict__, "_cache": None}
 
     def sample_noise(self, rng: np.random.Generator) -> None:
-        """New noise. The old tensors stay as they are for a backward pass that still needs them."""
+        """Draw new noise as new tensors; a pending backward pass may need the old ones."""
         if self.is_noisy:
             inputs = self.noise_in.numel()
             noise = factor_noise(rng, inputs + len(self.noise_out), self.weight.device)
             self.noise_in = noise[:inputs].view_as(self.noise_in)
             self.noise_out = noise[inputs:]
-            self._made = None
+            self._cache = None
 
     def take_noise(self, other: NoisyLinear) -> None:
-        """The noise of another layer of the same size."""
+        """Use the noise of another layer of the same size."""
         if self.is_noisy:
-            self.noise_in, self.noise_out, self._made = other.noise_in, other.noise_out, None
+            self.noise_in, self.noise_out, self._cache = other.noise_in, other.noise_out, None
 
 
 class DuelingHead(nn.Module):
@@ -121,9 +121,9 @@ class DuelingHead(nn.Module):
     streams         2: value and advantage have a hidden layer each (SPR, CURL); 1: they share it
                     (Dopamine's DER, OTR, DrQ)
     dueling         False: the advantages alone, on one stream
-    sigma0          of the noisy layers; 0 for plain ones
-    gradient_scale  of what flows from the logits into the latent (1/sqrt 2 where two streams meet)
-    rounded         data type of the product in the first layer, by far the largest; None: float32
+    sigma0          of the noisy layers; 0 for plain layers
+    gradient_scale  factor of the gradient from the logits to the latent (1/sqrt 2 for two streams)
+    rounded         data type of the product in the first, largest layer; None: float32
     bias_sigma, initializer  of the layers, see `NoisyLinear`
     """
 
@@ -144,7 +144,7 @@ class DuelingHead(nn.Module):
     ):
         super().__init__()
         if streams not in ((1, 2) if dueling else (1,)):
-            raise ValueError(f"streams must be 1, or 2 with dueling, got {streams}, {dueling=}")
+            raise ValueError(f"streams must be 1, or 2 with dueling, got {streams} with {dueling=}")
         self.shape = (n_actions, n_atoms)
         self.width = hidden
         self.gradient_scale = gradient_scale
@@ -164,7 +164,7 @@ class DuelingHead(nn.Module):
         return self.logits(self.hidden(scaled, noisy), noisy)
 
     def projection(self, latent: Tensor) -> Tensor:
-        """The first layer of both streams before its ReLU, noise off, where SPR compares latents.
+        """The first layer of both streams, before its ReLU and without noise: SPR's projection.
 
         latent  (B, ...); returns (B, streams * hidden)
         """
@@ -172,29 +172,29 @@ class DuelingHead(nn.Module):
         return out
 
     def hidden(self, latent: Tensor, noisy: bool = True) -> Tensor:
-        """The last hidden activations, in which the logits are linear: a feature for the bonus.
+        """The last hidden activations, in which the logits are linear: features for the bonus.
 
-        latent  (B, ...); returns (B, streams * hidden), the value's stream first
+        latent  (B, ...); returns (B, streams * hidden), the value stream first
         """
         out: Tensor = self.first(flatten(latent), noisy)
         return out.relu()
 
     def logits(self, hidden: Tensor, noisy: bool = True) -> Tensor:
-        """hidden (B, streams * hidden), as `hidden` gives it; returns (B, A, N)."""
+        """hidden (B, streams * hidden), as `hidden` returns it; returns (B, A, N)."""
         flat: Tensor = self.advantage(hidden[:, -self.width :], noisy)
         advantage = flat.view(-1, *self.shape)
         if self.value is None:
             return advantage
-        value: Tensor = self.value(hidden[:, : self.width], noisy)  # one stream: the same columns
+        value: Tensor = self.value(hidden[:, : self.width], noisy)
         return (value.unsqueeze(1) - advantage.mean(1, keepdim=True)) + advantage
 
     def sample_noise(self, rng: np.random.Generator) -> None:
-        """New noise for every layer."""
+        """Draw new noise for every layer."""
         for layer in self._layers():
             layer.sample_noise(rng)
 
     def take_noise(self, other: DuelingHead) -> None:
-        """The noise of another head of the same size, in every layer."""
+        """Use the noise of another head of the same size in every layer."""
         for layer, source in zip(self._layers(), other._layers(), strict=True):
             layer.take_noise(source)
 
@@ -203,7 +203,7 @@ class DuelingHead(nn.Module):
 
 
 def scale_gradient(x: Tensor, scale: float) -> Tensor:
-    """x itself, bit for bit, with its gradient times `scale`."""
+    """x, bit for bit, with its gradient multiplied by `scale`."""
     return torch.lerp(x.detach(), x, scale)
 
 

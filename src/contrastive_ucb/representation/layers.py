@@ -1,13 +1,17 @@
-"""Numbers that the large layers of a network are computed in.
+"""Operations shared by the networks: memory layout, reduced precision, min-max rescaling.
 
-| precision | encoder, transition model, first layer of the head                 | the rest |
-|-----------|--------------------------------------------------------------------|----------|
-| float32   | float32                                                            | float32  |
-| bfloat16  | what goes in, weights, what comes out, and gradients are bfloat16  | float32  |
+Precision of the large layers (setting `precision`):
 
-bfloat16 are 16-bit numbers with 8 bits of precision. Sums inside a product are float32, and so are
-the weights as they are stored, Adam, batch norms, the rescaling of latents, logits and losses. The
-range is that of float32, so nothing overflows and no loss has to be scaled.
+| precision | encoder, transition model, first layer of the head   | the rest |
+|-----------|------------------------------------------------------|----------|
+| float32   | float32                                              | float32  |
+| bfloat16  | inputs, weights, outputs and gradients in bfloat16   | float32  |
+
+bfloat16 is a 16-bit format with 8 bits of precision and the range of float32, so nothing overflows
+and losses need no scaling. Sums inside a product, stored weights, Adam, batch norms, rescaling,
+logits and losses stay in float32.
+
+Min-max rescaling of latents is part of SPR (Schwarzer et al. 2021, following MuZero).
 """
 
 from __future__ import annotations
@@ -19,21 +23,42 @@ import numpy as np
 import torch
 from torch import Tensor
 
+# --- Memory layout ---------------------------------------------------------------------------
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """Images (B, C, H, W) with the channels innermost in memory; vectors (B, C) unchanged."""
+    return x.movedim(1, -1).contiguous().movedim(-1, 1) if x.ndim == 4 else x
+
+
+def flatten(latent: Tensor) -> Tensor:
+    """Latents as rows, pixel by pixel, without a copy if channels are last in memory.
+
+    latent  (B, C, H, W) or (B, C); returns (B, H W C) or (B, C)
+    """
+    return latent.movedim(1, -1).flatten(1)
+
+
+# --- Precision -------------------------------------------------------------------------------
+
 
 def dtype_of(precision: str) -> torch.dtype | None:
-    """What the layers round to; None leaves numbers as they are."""
+    """The data type that layers round to; None for no rounding."""
     return torch.bfloat16 if precision == "bfloat16" else None
 
 
 def products_in(
     rounded: torch.dtype | None, device: torch.device
 ) -> AbstractContextManager[object]:
-    """Layers called inside round to these numbers, and what they return has them too."""
+    """Context in which layers compute, and return, this data type."""
     return nullcontext() if rounded is None else torch.autocast(device.type, rounded)
 
 
+# --- Min-max rescaling -----------------------------------------------------------------------
+
+
 def rescale(latent: Tensor) -> Tensor:
-    """(x - min x) / (max x - min x), sample by sample; a constant sample becomes zeros.
+    """y = (x - min x) / (max x - min x) per sample; a constant sample becomes zeros.
 
     latent  (B, ...); returns (B, ...) in [0, 1]
     """
@@ -42,45 +67,37 @@ def rescale(latent: Tensor) -> Tensor:
 
 
 def rescaled(latent: Tensor) -> tuple[Tensor, Tensor]:
-    """y (B, ...) and w (B,) of latents (B, ...)."""
+    """y (B, ...) and w = max x - min x (B,), or 1 where that is 0."""
     rows = flatten(latent)
     low = rows.amin(1)
     width = rows.amax(1) - low
     width += width == 0
-    return (latent - _beside(low, latent)).div_(_beside(width, latent)), width
+    return (latent - _per_sample(low, latent)).div_(_per_sample(width, latent)), width
 
 
 def rescaled_gradient(gradient: Tensor, out: Tensor, width: Tensor) -> Tensor:
-    """What flows back to x from a gradient at y, all (B, ...).
+    """The gradient at x for a gradient at y, all (B, ...).
 
-    dy/dx is 1/w at each entry; min moves all of y by (y - 1) / w, max by -y / w.
+    dy/dx is 1/w at each entry; the minimum moves all of y by (y - 1) / w, the maximum by -y / w.
     """
-    slope = gradient / _beside(width, out)
+    slope = gradient / _per_sample(width, out)
     rows, values = flatten(slope), flatten(out)
     moment = (rows * values).sum(1)
     ends = torch.stack([moment - rows.sum(1), -moment], 1)
-    rows.scatter_add_(1, _where(values), ends)
+    rows.scatter_add_(1, _argmin_argmax(values), ends)
     return rows.view(len(rows), *out.shape[2:], out.shape[1]).movedim(-1, 1)
 
 
-def flatten(latent: Tensor) -> Tensor:
-    """Latents as rows, pixel by pixel: the order in which images lie in memory, so no copy.
-
-    latent  (B, C, H, W) or (B, C); returns (B, H W C) or (B, C)
-    """
-    return latent.movedim(1, -1).flatten(1)
-
-
-def _where(rows: Tensor) -> Tensor:
-    """Where each row (B, n) is smallest and largest (B, 2), the first of equals."""
-    if rows.device.type == "cpu":  # numpy compares many numbers at a time, torch one
+def _argmin_argmax(rows: Tensor) -> Tensor:
+    """Index of the smallest and the largest entry (B, 2) of each row (B, n), the first of ties."""
+    if rows.device.type == "cpu":  # numpy's is vectorized, torch's is not
         array = rows.numpy()
         return torch.from_numpy(np.stack([array.argmin(1), array.argmax(1)], 1))
     return torch.stack([rows.argmin(1), rows.argmax(1)], 1)
 
 
-def _beside(values: Tensor, latent: Tensor) -> Tensor:
-    """One number a sample (B,), in a shape that meets latents (B, ...)."""
+def _per_sample(values: Tensor, latent: Tensor) -> Tensor:
+    """Values (B,), shaped to broadcast against latents (B, ...)."""
     return values.view(-1, *(1 for _ in latent.shape[1:]))
 
 

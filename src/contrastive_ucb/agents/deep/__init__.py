@@ -1,1 +1,1 @@
-"""The deep learner: Rainbow with SPR, CURL and the UCB bonus as settings."""
+"""Deep agents: Rainbow with SPR, CURL and the UCB bonus as settings."""

@@ -1,4 +1,8 @@
-"""The settings of the deep learner: frozen dataclasses that check their values."""
+"""Settings of the deep agents. The defaults are those of SPR (Schwarzer et al. 2021, appendix).
+
+`RainbowConfig` describes every agent except SimPLe; `presets.py` lists how the agents differ. The
+string below a field is its description in `cucb train --help`.
+"""
 
 from __future__ import annotations
 
@@ -11,38 +15,39 @@ from contrastive_ucb.core.checks import check_kinds, check_positive, check_range
 
 @dataclass(frozen=True)
 class BonusConfig:
-    """The UCB bonus gamma sqrt(phi' inv(Sigma) phi) on top of the learner; scale 0 is none."""
+    """The UCB bonus gamma sqrt(phi' inv(Sigma) phi); no bonus with scale 0."""
 
     feature: Literal["probs", "hidden"] = "probs"
-    """phi(s,a): the probabilities of C51, or the last hidden layer with one block an action."""
+    """phi(s,a): the C51 probabilities of a, or the last hidden layer with one Sigma per action."""
     pairs: Literal["sampled", "window", "visits"] = "sampled"
-    """What Sigma sums over: sampled transitions, all steps of their windows, or visits."""
+    """Pairs that Sigma sums over: sampled transitions, all steps of their windows, or visits."""
     action: Literal["taken", "previous"] = "taken"
-    """The action of the feature; the published code is off by one."""
+    """The action of the feature; the published code uses the previous one."""
     scale: float = 0.0
-    """gamma, the size of the bonus; 0 has none."""
+    """gamma, the scale of the bonus; 0: no bonus."""
     ridge: float = 1.0
-    """lambda, what Sigma starts from."""
+    """lambda, the initial Sigma is lambda I."""
     steps: Literal["all", "first", "later"] = "all"
-    """Which bonuses of the n-step window join the target: the discounted sum, the first alone, or
-    all but the first. If `optimistic`, the choice adds that of the first anyway: with `later` every
-    bonus counts once in Q + bonus, as in Algorithm 1, and with `all` that of the first twice."""
+    """Bonuses of the n-step window that are added to the target: the discounted sum of all, the
+    first only, or all but the first. If `optimistic`, the action choice adds the first one again:
+    with `later` every bonus counts once in Q + bonus, as in Algorithm 1, with `all` the first one
+    counts twice."""
     cut: Literal["episode", "published"] = "episode"
-    """Where the sum of bonuses ends: with the episode, or, as published, only if its first step
-    ends the episode."""
+    """Where the sum of bonuses ends: at the end of the episode, or, as in the published code, only
+    if the first step ends the episode."""
     optimistic: bool = False
-    """Act greedily in Q + bonus and bootstrap from it. Q has learnt bonuses too: see `steps`."""
+    """Act greedily in Q + bonus and bootstrap from it. Q also contains bonuses: see `steps`."""
     noisy: bool = False
-    """Whether features are computed with the noise of the last update."""
+    """Compute features with the noise of the last update."""
     numerics: Literal["cholesky", "published"] = "cholesky"
-    """float64 Cholesky whose failure is an error, or a float32 inverse whose NaN becomes 0."""
+    """float64 Cholesky factorization, or the float32 inverse of the published code (NaN -> 0)."""
     rebuild_every: int = 100
-    """Updates after which Sigma is rebuilt from the visits with the current features; 0: never.
-    Only pairs=visits are rebuilt: a sample that was drawn twice is no visit."""
+    """Updates between recomputations of Sigma with current features; 0: never. Only with
+    pairs=visits."""
     rebuild_sample: int = 2048
-    """Visits from which Sigma is rebuilt; they stand for all of them."""
+    """Number of visits from which Sigma is recomputed, reweighted to represent all of them."""
     room: float = 0.0
-    """How far the atoms go beyond the environment's largest return, to hold bonuses too."""
+    """Extension of the C51 support above the environment's largest return, for the bonuses."""
 
     def __post_init__(self) -> None:
         check_kinds(self, "bonus.")
@@ -52,9 +57,9 @@ class BonusConfig:
         if self.ridge <= 0:
             raise ValueError(f"bonus.ridge must be positive, got {self.ridge}")
         if self.action == "previous" and self.pairs == "visits":
-            raise ValueError("bonus.pairs=visits know their action; set bonus.action=taken")
+            raise ValueError("bonus.pairs=visits requires bonus.action=taken, got previous")
         if self.action == "previous" and self.optimistic:
-            raise ValueError("bonus.optimistic chooses among actions; set bonus.action=taken")
+            raise ValueError("bonus.optimistic requires bonus.action=taken, got previous")
 
     @property
     def is_on(self) -> bool:
@@ -63,107 +68,106 @@ class BonusConfig:
 
 @dataclass(frozen=True)
 class RainbowConfig:
-    """Rainbow; every agent of the comparison but SimPLe is settings of it."""
+    """Rainbow with SPR, CURL and the bonus; describes every agent except SimPLe."""
 
     atari: Literal["standard", "spr-release", "dopamine", "curl-release"] = "standard"
-    """Rules of the Atari environment where published codes differ; see `envs/atari.py`."""
+    """Rules of the Atari environment, in which published codes differ; see `envs/atari.py`."""
     encoder: Literal["auto", "atari", "atari-same", "minatar", "mlp", "data-efficient"] = "auto"
-    """The network before the head; auto chooses by the shape of the frames."""
+    """The network before the head; auto: chosen by the shape of the frames."""
     initializer: Literal["torch", "xavier"] = "torch"
-    """Initial weights of plain layers: uniform on +-1/sqrt(inputs), or Xavier's uniform with biases
-    of 0. Noisy layers always start from the former."""
+    """Initial weights of plain layers: uniform on +-1/sqrt(inputs), or Xavier uniform with zero
+    biases. Noisy layers always use the former."""
     frame_max: float | None = None
-    """The entry of an image frame that becomes 1: by default 255 (brightness) for images of 36x36
-    and more, and 1 for smaller ones, whose entries are marks on a grid."""
+    """The entry of an image that is scaled to 1; by default 255 for images of at least 36x36, and
+    1 for smaller ones, whose entries are binary."""
     hidden: int = 256
-    """Units of a hidden layer of the head."""
+    """Units per hidden layer of the head."""
     streams: int = 2
-    """2: value and advantage have a hidden layer each; 1: they share it."""
+    """2: separate hidden layers for value and advantage; 1: a shared one."""
     mlp: tuple[int, ...] = (64, 64)
-    """Widths of the layers of the encoder for vectors."""
+    """Layer widths of the encoder for vectors."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Numbers of the large layers: bfloat16 is faster where the processor multiplies it itself
-    (AVX-512 BF16, AMX) and slower elsewhere; weights and losses stay float32."""
+    """Data type of the large layers. bfloat16 is faster on processors that support it (AVX-512
+    BF16, AMX) and slower on others; weights and losses stay float32."""
     distributional: bool = True
-    """C51, or a single value with the Huber loss."""
+    """C51; otherwise scalar values with the Huber loss."""
     dueling: bool = True
-    """Value and advantage streams."""
+    """Dueling head with value and advantage."""
     double: bool = True
-    """The online network selects the next action and the target network evaluates it."""
+    """Double DQN: the online network selects the next action, the target network evaluates it."""
     double_view: Literal["own", "shared"] = "own"
-    """With augmented images, the selecting pass has its own view of the next observation (SPR's
-    code) or that of the evaluating pass (Dopamine)."""
+    """With augmented images, the selecting pass uses its own augmentation of the next observation
+    (SPR's code) or that of the evaluating pass (Dopamine)."""
     noisy: float = 0.5
-    """sigma_0 of the noisy layers; 0 has none."""
+    """sigma_0 of the noisy layers; 0: plain layers."""
     noise_draws: Literal["per-update", "per-pass"] = "per-update"
-    """New noise once per update, for selecting, learning and acting until the next one, while the
-    evaluating pass has the previous noise (SPR's code); or one draw for selecting and evaluating,
-    one for learning, and one for every action (Dopamine)."""
+    """per-update: new noise once per update, for selecting, learning and acting until the next
+    update; the evaluating pass uses the previous noise (SPR's code). per-pass: one draw for
+    selecting and evaluating, one for learning, and one per action (Dopamine)."""
     bias_sigma: Literal["inputs", "outputs"] = "inputs"
-    """The noise of a bias starts at sigma_0/sqrt(inputs) (Fortunato et al. 2018), or at
-    sigma_0/sqrt(outputs), as in the code of SPR and CURL."""
+    """Initial noise scale of biases: sigma_0/sqrt(inputs) (Fortunato et al. 2018), or
+    sigma_0/sqrt(outputs) (code of SPR and CURL)."""
     atoms: int = 51
-    """Atoms of C51."""
+    """Number of atoms of C51."""
     support: tuple[float, float] | None = None
-    """The range of the atoms; by default the environment's, and `bonus.room` above it."""
+    """Smallest and largest atom; by default the environment's value range plus `bonus.room`."""
     n_step: int = 10
-    """Steps of the return."""
+    """n of the n-step return."""
     cut: Literal["episode", "published"] = "episode"
-    """Where an n-step return ends; the published SPR code goes on behind a terminal state."""
+    """Where n-step returns end; the published SPR code bootstraps past terminal states."""
     discount: float = 0.99
-    """gamma of the return."""
+    """Discount factor."""
     batch_size: int = 32
-    """Transitions an update."""
+    """Transitions per update."""
     learning_rate: float = 1e-4
-    """The learning rate of Adam."""
+    """Learning rate of Adam."""
     adam_eps: float = 1.5e-4
     """epsilon of Adam."""
     clip_norm: float = 10.0
-    """Largest norm of the gradient, separately for encoder and head and for the transition model;
-    0 does not clip."""
+    """Gradient clipping norm, separately for encoder and head and for the transition model; 0: no
+    clipping."""
     updates_per_step: float = 2.0
-    """Updates after each step of the environment; .25 is one after every fourth."""
+    """Updates per environment step; 0.25: one update every 4 steps."""
     first_update: int = 2000
-    """Steps before any update; so long actions are uniform where epsilon starts at 1."""
+    """Environment steps before the first update; actions are uniform until then if epsilon is 1."""
     target_every: int = 1
-    """Updates between copies to the target network, counted from step 0 as if updates had started
-    there; 1 needs no second network."""
+    """Updates between copies to the target network, counted as if updates started at step 0; 1:
+    no separate target network."""
     replay_capacity: int = 100_000
-    """Transitions that are kept."""
+    """Capacity of the replay memory in transitions."""
     priority_exponent: float = 0.5
-    """alpha of prioritized replay; 0 draws uniformly."""
+    """alpha of prioritized replay; 0: uniform."""
     priority: Literal["kl", "clamped-kl", "loss"] = "kl"
-    """The priority of a transition: KL(target || prediction), the same with target probabilities of
-    at least 1e-6 (SPR's code), or the cross entropy. With plain values it is the absolute error."""
+    """Priority of a transition: KL(target || prediction), the same with target probabilities of at
+    least 1e-6 (SPR's code), or the cross entropy. Absolute error if not distributional."""
     new_priority: Literal["one", "largest"] = "one"
-    """The priority of a new transition: 1 (SPR's code) or the largest so far (Schaul et al.)."""
+    """Priority of a new transition: 1 (SPR's code), or the largest so far (Schaul et al. 2016)."""
     draws: Literal["stratified", "independent"] = "stratified"
-    """One transition from each of 32 equal shares of the priorities, or independent draws."""
+    """One transition per batch_size-th of the priority mass, or independent draws."""
     importance: tuple[float, float] = (0.4, 1.0)
-    """beta at the first update and at the last step."""
+    """Importance sampling exponent beta at the first update and at the last step."""
     epsilon: tuple[float, float] = (1.0, 0.0)
-    """Part of uniform actions in the first `first_update` steps, and that after `epsilon_steps`
+    """epsilon of epsilon-greedy during the first `first_update` steps, and after `epsilon_steps`
     more."""
     epsilon_steps: int = 0
-    """Steps that epsilon takes from its first value to its last."""
+    """Steps over which epsilon decreases from its first to its last value."""
     eval_epsilon: float = 0.001
-    """Part of uniform actions in evaluation."""
+    """epsilon in evaluation."""
     augment: bool = True
-    """Random shifts and intensities of images of 36x36 and more."""
+    """Random shifts and intensities of images of at least 36x36."""
     largest_offset: int = 8
-    """Offsets of a random shift in an image padded by 4 are 0 to this: 8 is symmetric, Dopamine has
-    7."""
+    """Largest offset of a random shift in an image padded by 4; 8 is symmetric, Dopamine uses 7."""
     spr_weight: float = 0.0
-    """Weight of the self-predictive loss; 0 has none."""
+    """Weight of the SPR loss; 0: no SPR."""
     jumps: int = 5
-    """K, the steps that SPR predicts ahead."""
+    """K, the number of steps that SPR predicts."""
     spr_targets: Literal["current", "lagged"] = "current"
-    """The weights that compute SPR's targets: the current ones (the paper of SPR), or those before
-    the last optimizer step (its code)."""
+    """Weights that compute the SPR targets: current (SPR paper), or those before the last optimizer
+    step (SPR's code)."""
     curl_weight: float = 0.0
-    """Weight of CURL's contrastive loss; 0 has none."""
+    """Weight of the CURL loss; 0: no CURL."""
     curl_momentum: float = 0.999
-    """How much of themselves CURL's key networks keep in an update."""
+    """Momentum of the moving averages that are CURL's key networks."""
     bonus: BonusConfig = field(default_factory=BonusConfig)
     """The UCB bonus."""
 
@@ -183,28 +187,25 @@ class RainbowConfig:
         self._check_together()
 
     def _check_together(self) -> None:
-        """Settings that are right alone and wrong together."""
+        """Check combinations of settings."""
         if self.frame_max is not None and self.frame_max <= 0:
             raise ValueError(f"frame_max must be positive, got {self.frame_max}")
         if self.support is not None and not self.support[0] < self.support[1]:
-            raise ValueError(f"support must go up, got {self.support}")
+            raise ValueError(f"support must be (low, high) with low < high, got {self.support}")
         if not self.mlp or min(self.mlp) < 1:
-            raise ValueError(f"mlp must be widths of at least 1, got {self.mlp}")
+            raise ValueError(f"mlp must list layer widths of at least 1, got {self.mlp}")
         if self.streams not in ((1, 2) if self.dueling else (1,)):
             raise ValueError(
                 f"streams must be 1, or 2 with dueling=True, got {self.streams} with "
                 f"dueling={self.dueling}"
             )
         if self.has_spr and self.batch_size < 2:
-            raise ValueError("spr_weight needs batch_size 2 or more, for its batch norm; got 1")
+            raise ValueError("the batch norm of SPR needs batch_size of at least 2, got 1")
         if self.has_curl and self.batch_size < 2:
-            raise ValueError(
-                "curl_weight needs batch_size 2 or more, to tell observations apart; got 1"
-            )
+            raise ValueError("the contrastive loss of CURL needs batch_size of at least 2, got 1")
         if self.bonus.is_on and self.bonus.feature == "probs" and not self.distributional:
             raise ValueError(
-                "bonus.feature=probs are the probabilities of C51; set distributional=True or "
-                "bonus.feature=hidden"
+                "bonus.feature=probs needs distributional=True, got False; set bonus.feature=hidden"
             )
 
     @property
@@ -217,5 +218,5 @@ class RainbowConfig:
 
     @property
     def jumps_ahead(self) -> int:
-        """The steps ahead that an update looks at: K with SPR, else none."""
+        """Number of predicted steps per update: K with SPR, else 0."""
         return self.jumps if self.has_spr else 0

@@ -1,4 +1,4 @@
-"""The network of the deep learner: encoder, head, and what self-prediction and CURL add."""
+"""The network of the deep agents: encoder, value head, and the parts of SPR and CURL."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from contrastive_ucb.representation.spr import SelfPrediction, TransitionModel
 
 
 class Network(nn.Module):
-    """Observations (B, *shape) to latents to logits (B, A, N); N = 1 are plain values.
+    """Observations (B, *shape) to latents to logits (B, A, N); with N = 1 scalar values.
 
-    shape    of one observation, the stack among its channels
+    shape    of one observation; the frames of the stack are channels
     support  smallest and largest atom
     """
 
@@ -37,10 +37,15 @@ class Network(nn.Module):
     ):
         super().__init__()
         self.is_distribution = config.distributional
-        # SPR compares directions of latents and needs a common scale; plain Rainbow does not.
         rounded = dtype_of(config.precision)
         self.encoder = Encoder(
-            shape, rng, config.encoder, config.has_spr, config.mlp, rounded, config.initializer
+            shape,
+            rng,
+            config.encoder,
+            rescaled=config.has_spr,
+            hidden=config.mlp,
+            rounded=rounded,
+            initializer=config.initializer,
         )
         latent = self.encoder.latent_shape
         self.head = DuelingHead(
@@ -52,7 +57,7 @@ class Network(nn.Module):
             streams=config.streams,
             dueling=config.dueling,
             sigma0=config.noisy,
-            # The gradients of both streams meet in the latent; CURL's release lets them add up.
+            # The gradients of both streams are averaged at the latent, except in CURL's code.
             gradient_scale=1.0 if config.has_curl else config.streams**-0.5,
             rounded=rounded,
             bias_sigma=config.bias_sigma,
@@ -67,11 +72,11 @@ class Network(nn.Module):
         self.register_buffer("support", z)
 
     def probs(self, logits: Tensor) -> Tensor:
-        """What the head says, as probabilities (..., N), or as values with N = 1."""
+        """Probabilities (..., N) of logits; scalar values (N = 1) are returned unchanged."""
         return logits.softmax(-1) if self.is_distribution else logits
 
     def q(self, probs: Tensor) -> Tensor:
-        """Q (B, A) of what `probs` gives: a plain value is an atom at 1 with that mass."""
+        """Q (B, A) of `probs` (B, A, N); a scalar value is the mass of one atom at 1."""
         return expected_value(probs, self.support)
 
     def q_values(self, latent: Tensor, noisy: bool = True) -> Tensor:
@@ -79,14 +84,14 @@ class Network(nn.Module):
         return self.q(self.probs(self.head(latent, noisy)))
 
     def groups(self, limit: float) -> list[tuple[list[nn.Parameter], float]]:
-        """All parameters, in groups with the largest norm that their gradient may have; 0 is none.
+        """All parameters in groups, each with its gradient clipping norm; limit 0: no clipping.
 
-        As in SPR: encoder and head, the transition model, and the predictor, which has no limit.
-        As in CURL, its parameters are clipped together with encoder and head.
+        As in SPR's code: encoder and head, the transition model, and the predictor, which is not
+        clipped. The parameters of CURL belong to the first group, as in its code.
         """
         limit = limit or inf
-        added = self.curl.learned() if self.curl is not None else []
-        groups = [([*self.encoder.parameters(), *self.head.parameters(), *added], limit)]
+        curl = self.curl.trainable() if self.curl is not None else []
+        groups = [([*self.encoder.parameters(), *self.head.parameters(), *curl], limit)]
         if self.prediction is not None:
             groups.append((list(self.prediction.transition.parameters()), limit))
             groups.append((list(self.prediction.predictor.parameters()), inf))

@@ -1,4 +1,4 @@
-"""One step of gradient descent, which stops before a NaN reaches a weight and says where it was."""
+"""One optimizer step that raises an error, with its location, before a NaN reaches a weight."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 
-def descend(
-    optimiser: torch.optim.Optimizer,
+def gradient_step(
+    optimizer: torch.optim.Optimizer,
     network: nn.Module,
     groups: Iterable[tuple[list[nn.Parameter], float]],
     loss: Tensor,
 ) -> None:
-    """Move the parameters of the network down the gradient of `loss` ().
+    """One optimizer step on `loss` (), with gradient clipping.
 
-    groups  of parameters, each with the largest norm that its gradient may have
+    groups  of parameters, each with the largest allowed norm of its gradient
     """
-    optimiser.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]
     for group, limit in groups:
         norm = get_total_norm([x.grad for x in group if x.grad is not None], foreach=True)
@@ -30,21 +30,21 @@ def descend(
             raise ArithmeticError(f"the gradient of {name} has a NaN or infinite entry")
         if norm > limit:
             clip_grads_with_norm_(group, limit, norm, foreach=True)
-    optimiser.step()
+    optimizer.step()
 
 
 @contextmanager
-def naming(network: nn.Module, when: str) -> Iterator[None]:
-    """An error of arithmetic inside names the broken weight, if one is, and `when` it was."""
+def error_location(network: nn.Module, location: str) -> Iterator[None]:
+    """Add the location, and the first non-finite weight if any, to an ArithmeticError."""
     try:
         yield
     except ArithmeticError as error:
         broken = not_finite(network.state_dict())
         what = f"the weight {broken} has a NaN or infinite entry" if broken else error
-        raise ArithmeticError(f"{what}, in {when}") from error
+        raise ArithmeticError(f"{what}, in {location}") from error
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
-    """The first of the named tensors that has an entry which is no finite number."""
+    """Name of the first tensor with a NaN or infinite entry."""
     broken = (name for name, value in tensors.items() if not torch.isfinite(value).all())
     return next(broken, None)

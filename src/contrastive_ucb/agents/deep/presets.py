@@ -1,11 +1,10 @@
-"""The deep agents by name: each is Rainbow with differences, and each difference has its source.
+"""The deep agents by name. Each is a list of differences from SPR's Rainbow, with their sources.
 
-Settings come in layers, each over the ones before:
+Settings are resolved in this order; later ones override earlier ones:
 
-    the agent, made for Atari < the game < the kind of frames < the preset of the bonus < yours
+    agent (for Atari) < single game < kind of frames < bonus preset < settings of the user
 
-DER, OTR and DrQ are in Dopamine's settings for Atari 100K. SimPLe is no Rainbow; its settings are
-in `simple_config.py`.
+`SimPLe` is not based on Rainbow; its settings are in `agents/simple/config.py`.
 """
 
 from __future__ import annotations
@@ -21,35 +20,37 @@ from contrastive_ucb.representation.encoder_shapes import choose_encoder
 
 
 @dataclass(frozen=True)
-class About:
-    """What an agent is, and where it comes from."""
+class AlgorithmInfo:
+    """Description and publication of an agent."""
 
     what: str
     source: str
 
 
 ALGORITHMS = {
-    "spr-ucb": About("SPR with the UCB bonus", "the paper, l.423-470"),
-    "spr": About("Rainbow with self-predictive representations", "Schwarzer et al. 2021"),
-    "curl": About("DER with a contrastive loss on random crops", "Laskin et al. 2020"),
-    "drq": About("Double DQN with image augmentation", "Kostrikov et al. 2021"),
-    "drq-eps": About("DrQ with a lower epsilon", "Agarwal et al. 2021"),
-    "der": About("Rainbow with a higher replay ratio", "van Hasselt et al. 2019"),
-    "otr": About("OTRainbow: no noisy layers and a replay ratio of 8", "Kielak 2020"),
-    "rainbow": About("Rainbow as published, for 200 million frames", "Hessel et al. 2018"),
-    "simple": About("SimPLe: PPO in a learned world model", "Kaiser et al. 2020"),
+    "spr-ucb": AlgorithmInfo("SPR with the UCB bonus", "the paper, l.423-470"),
+    "spr": AlgorithmInfo("Rainbow with self-predictive representations", "Schwarzer et al. 2021"),
+    "curl": AlgorithmInfo("DER with a contrastive loss on random crops", "Laskin et al. 2020"),
+    "drq": AlgorithmInfo("Double DQN with image augmentation", "Kostrikov et al. 2021"),
+    "drq-eps": AlgorithmInfo("DrQ with a lower epsilon", "Agarwal et al. 2021"),
+    "der": AlgorithmInfo("Rainbow with a higher replay ratio", "van Hasselt et al. 2019"),
+    "otr": AlgorithmInfo("OTRainbow: no noisy layers and a replay ratio of 8", "Kielak 2020"),
+    "rainbow": AlgorithmInfo("Rainbow as published, for 200 million frames", "Hessel et al. 2018"),
+    "simple": AlgorithmInfo("SimPLe: PPO in a learned world model", "Kaiser et al. 2020"),
 }
-# The defaults of RainbowConfig are SPR's, from its appendix. Names in .gin are Dopamine's files.
-DOPAMINE: dict[str, Any] = {  # what all of its agents share, from its code
+
+# Presets are differences from the defaults of RainbowConfig, which are those of the SPR paper. The
+# comment of each line is its source; *.gin are Dopamine's configuration files for Atari 100K.
+DOPAMINE: dict[str, Any] = {  # shared by all agents of Dopamine
     "atari": "dopamine",  # atari_lib.py, eval_run_experiment.py
     "encoder": "atari-same",  # networks.py; Flax pads convolutions
     "initializer": "xavier",  # networks.py
-    "clip_norm": 0.0,  # its optimizer does not clip
-    "priority": "loss",  # atari_100k_rainbow_agent.py; what follows too
-    "new_priority": "largest",
-    "importance": (0.5, 0.5),
+    "clip_norm": 0.0,  # no clipping in its optimizer
+    "priority": "loss",  # atari_100k_rainbow_agent.py
+    "new_priority": "largest",  # atari_100k_rainbow_agent.py
+    "importance": (0.5, 0.5),  # atari_100k_rainbow_agent.py
 }
-# Where the published code of SPR, and of SPR-UCB, differs from the SPR paper.
+# Differences of the published code of SPR, and of SPR-UCB, from the SPR paper.
 SPR_RELEASE: dict[str, Any] = {
     "atari": "spr-release",  # rlpyt_atari_env.py
     "cut": "published",  # its replay buffer, see data/nstep.py
@@ -61,9 +62,9 @@ SPR_RELEASE: dict[str, Any] = {
 DER = RainbowConfig(
     **DOPAMINE,
     hidden=512,  # Dopamine's FullRainbowNetwork
-    streams=1,  # the same: one hidden layer before value and advantage
+    streams=1,  # FullRainbowNetwork: one hidden layer before value and advantage
     noisy=0.1,  # van Hasselt et al., table of settings
-    epsilon=(0.0, 0.0),  # the same: noise explores
+    epsilon=(0.0, 0.0),  # van Hasselt et al.: exploration by noise
     updates_per_step=1.0,  # DER.gin, update_period
     first_update=1600,  # DER.gin, min_replay_history
     target_every=2000,  # DER.gin, target_update_period
@@ -72,8 +73,8 @@ DER = RainbowConfig(
 )
 DRQ = RainbowConfig(
     **DOPAMINE,
-    hidden=512,  # as DER's
-    streams=1,
+    hidden=512,  # as DER
+    streams=1,  # as DER
     distributional=False,  # DrQ.gin; Huber, Kostrikov et al.
     noisy=0.0,  # DrQ.gin
     priority_exponent=0.0,  # DrQ.gin, replay_scheme uniform
@@ -83,28 +84,29 @@ DRQ = RainbowConfig(
     updates_per_step=1.0,  # DrQ.gin, update_period
     first_update=1600,  # DrQ.gin, min_replay_history
     double_view="shared",  # atari_100k_rainbow_agent.py: s' is augmented once
-    largest_offset=7,  # the same
-    bonus=BonusConfig(feature="hidden"),  # ours: there are no probabilities
+    largest_offset=7,  # atari_100k_rainbow_agent.py
+    bonus=BonusConfig(feature="hidden"),  # ours: no probabilities without C51
 )
 SPR = RainbowConfig(spr_weight=5.0)  # Schwarzer et al., appendix
 DEEP_PRESETS: dict[str, RainbowConfig] = {
     "rainbow": RainbowConfig(
-        new_priority="largest",  # Schaul et al.
-        # Hessel et al., table of settings:
+        new_priority="largest",  # Schaul et al. 2016
+        # The rest: Hessel et al., table of hyperparameters.
         hidden=512,
         n_step=3,
         learning_rate=6.25e-5,
-        epsilon=(0.0, 0.0),  # noise explores
+        epsilon=(0.0, 0.0),  # exploration by noise
         updates_per_step=0.25,
         first_update=20_000,  # 80,000 frames
         target_every=2000,  # 32,000 frames
-        augment=False,  # theirs are plain frames
+        augment=False,
     ),
     "der": DER,
     "otr": replace(
         DER,
-        n_step=3,  # OTRainbow.gin, update_horizon; what follows is there too
-        learning_rate=6.25e-5,  # "original Rainbow"
+        # OTRainbow.gin:
+        n_step=3,  # update_horizon
+        learning_rate=6.25e-5,  # that of Rainbow
         noisy=0.0,
         epsilon=(1.0, 0.01),
         epsilon_steps=50_000,
@@ -112,39 +114,39 @@ DEEP_PRESETS: dict[str, RainbowConfig] = {
         double=False,
         updates_per_step=8.0,  # num_updates_per_train_step
         first_update=20_000,  # min_replay_history
-        target_every=4000,  # target_update_period is 500 steps, of 8 updates each
+        target_every=4000,  # target_update_period: 500 steps of 8 updates
     ),
     "drq": DRQ,
     "drq-eps": replace(DRQ, epsilon=(1.0, 0.01), eval_epsilon=0.001),  # DrQ_eps.gin
-    "curl": replace(  # Laskin et al., their release, which does not build on Dopamine
+    "curl": replace(  # the code of Laskin et al., which does not build on Dopamine
         DER,
         atari="curl-release",  # env.py
-        initializer="torch",
+        initializer="torch",  # model.py
         clip_norm=10.0,  # --norm-clip
         importance=(0.4, 1.0),  # --priority-weight
         noise_draws="per-update",  # agent.py
         bias_sigma="outputs",  # model.py
-        encoder="data-efficient",  # its --architecture
-        hidden=256,  # --hidden-size, of each stream
-        streams=2,
+        encoder="data-efficient",  # --architecture
+        hidden=256,  # --hidden-size, per stream
+        streams=2,  # model.py
         n_step=20,  # --multi-step
-        curl_weight=1.0,  # 1 but for the games below
+        curl_weight=1.0,  # except in GAME_SETTINGS
     ),
     "spr": SPR,
     "spr-ucb": replace(SPR, bonus=BonusConfig(scale=1.0)),
 }
-# What an agent does otherwise in some games, by the one name that each of them has.
-GAMES: dict[str, dict[str, dict[str, Any]]] = {
+# Differences of an agent in single games, by canonical name (code of Laskin et al.).
+GAME_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "curl": {name: {"curl_weight": 0.01} for name in ("Boxing", "Freeway", "Pong", "PrivateEye")},
 }
 
 
 @dataclass(frozen=True)
 class BonusPreset:
-    """A bonus with the settings of the learner that belong to it.
+    """A bonus and the learner settings that belong to it.
 
-    learner  for every agent
-    spr      for agents with the SPR loss, in addition
+    learner  settings of every agent
+    spr      additional settings of agents with the SPR loss
     """
 
     bonus: BonusConfig
@@ -154,9 +156,9 @@ class BonusPreset:
 
 BONUSES: dict[str, BonusPreset] = {
     "none": BonusPreset(BonusConfig()),
-    # What the paper says.
+    # As in the text of the paper.
     "paper": BonusPreset(BonusConfig(scale=1.0)),
-    # What the published code does.
+    # As in the published code.
     "reference": BonusPreset(
         BonusConfig(
             pairs="window",
@@ -170,7 +172,7 @@ BONUSES: dict[str, BonusPreset] = {
         learner={"cut": "published"},
         spr=SPR_RELEASE,
     ),
-    # What Algorithm 1 does: visits are counted, and Q + bonus is acted on, without other noise.
+    # As in Algorithm 1: Sigma sums over visits, and actions are greedy in Q + bonus without noise.
     "algorithm-1": BonusPreset(
         BonusConfig(feature="hidden", pairs="visits", scale=0.1, ridge=0.01, optimistic=True),
         learner={"noisy": 0.0, "epsilon": (0.0, 0.0)},
@@ -179,14 +181,18 @@ BONUSES: dict[str, BonusPreset] = {
 
 
 @dataclass(frozen=True)
-class Family:
-    """What differs for frames that are not Atari's."""
+class FrameDefaults:
+    """Differences from the settings for Atari, for other kinds of frames.
+
+    settings  by name
+    shorter   factor by which runs, and hence schedules, are shorter than Atari's 100,000 steps
+    """
 
     settings: Mapping[str, Any]
-    shorter: int = 1  # by this much than Atari's 100,000 steps are runs, and schedules with them
+    shorter: int = 1
 
     def differences(self, agent: RainbowConfig) -> dict[str, Any]:
-        # Target networks are copied after so many updates: where there are fewer, after fewer.
+        # target_every counts updates: with fewer updates per step, it is reduced accordingly.
         fewer = min(1.0, self.settings.get("updates_per_step", inf) / agent.updates_per_step)
         schedules = {
             "epsilon_steps": ceil(agent.epsilon_steps / self.shorter),
@@ -195,32 +201,32 @@ class Family:
         return {**schedules, **self.settings}
 
 
-# By the encoder that the shape of the frames asks for.
-FAMILIES: dict[str, Family] = {
-    "atari": Family({}),
-    "minatar": Family(
+# By the encoder for the shape of the frames (`choose_encoder`). All choices are ours.
+FRAME_DEFAULTS: dict[str, FrameDefaults] = {
+    "atari": FrameDefaults({}),
+    "minatar": FrameDefaults(
         {
             "encoder": "auto",
-            "hidden": 128,  # in all, as MinAtar's own DQN
+            "hidden": 128,  # as the DQN of the MinAtar paper
             "streams": 1,
-            "learning_rate": 2.5e-4,  # as MinAtar's own, whose network is as small
-            "n_step": 5,  # one step is a whole move, in Atari a quarter or less of one
+            "learning_rate": 2.5e-4,  # as the DQN of the MinAtar paper
+            "n_step": 5,  # one step is a whole move; in Atari at most a quarter of one
             "updates_per_step": 1.0,
             "first_update": 1000,
-            "bonus.room": 5.0,  # see below; games are worth 5 to 20
+            "bonus.room": 5.0,  # optimistic values exceed returns, which are at most 5 to 20
         },
         shorter=10,
     ),
-    "mlp": Family(  # DeepSea, CartPole and other vectors: minutes of training. See `family`
+    "mlp": FrameDefaults(  # DeepSea, CartPole and other vectors; network sizes: `frame_settings`
         {
             "encoder": "auto",
-            "learning_rate": 1e-3,  # a network a hundred times smaller
+            "learning_rate": 1e-3,  # for a network that is a hundred times smaller
             "adam_eps": 1e-8,  # gradients of rare one-hot inputs are far below SPR's 1.5e-4
-            "n_step": 1,  # old actions behind a new one would hide what it can lead to
+            "n_step": 1,  # later off-policy actions would hide the value of a new action
             "updates_per_step": 1.0,
-            "first_update": 100,  # ten dives of DeepSea-10 instead of 200
-            "bonus.room": 4.0,  # an optimist's value is a sum of bonuses, which is above any return
-            "bonus.rebuild_every": 10,  # features move faster by as much as the learning rate
+            "first_update": 100,  # 10 episodes of DeepSea with N = 10
+            "bonus.room": 4.0,  # optimistic values are sums of bonuses, above any return
+            "bonus.rebuild_every": 10,  # features change faster with the larger learning rate
         },
         shorter=20,
     ),
@@ -235,61 +241,60 @@ def configure(
 ) -> RainbowConfig:
     """The preset `algo` with settings such as {"n_step": 3, "bonus.preset": "reference"}.
 
-    frame_shape  of the environment, (C, H, W) or (dim,), whose family has settings of its own;
-                 without it they are Atari's
-    game         the one name of the environment
+    frame_shape  of the environment, (C, H, W) or (dim,); None: settings for Atari
+    game         canonical name of the environment
     """
     if algo not in DEEP_PRESETS:
         raise ValueError(f"no agent is called {algo!r}; {hint(algo, DEEP_PRESETS)}")
-    config = _with(DEEP_PRESETS[algo], GAMES.get(algo, {}).get(game, {}))
-    layers = family(config, frame_shape) if frame_shape else {}
+    config = _replace(DEEP_PRESETS[algo], GAME_SETTINGS.get(algo, {}).get(game, {}))
+    defaults = frame_settings(config, frame_shape) if frame_shape else {}
     if (name := settings.get("bonus.preset")) is not None:
         if name not in BONUSES:
             raise ValueError(f"no bonus is called {name!r}; {hint(str(name), BONUSES)}")
-        feature = BONUSES[name].bonus.feature if config.distributional else "hidden"
-        config = replace(config, bonus=replace(BONUSES[name].bonus, feature=feature))
-        layers |= BONUSES[name].learner
-        layers |= BONUSES[name].spr if config.has_spr else {}
-    own = {key: value for key, value in settings.items() if key != "bonus.preset"}
-    found = _with(config, {**layers, **own})
-    _check_effect(own, _with(config, layers).bonus, found.bonus)
-    return found
+        preset = BONUSES[name]
+        feature = preset.bonus.feature if config.distributional else "hidden"
+        config = replace(config, bonus=replace(preset.bonus, feature=feature))
+        defaults |= {**preset.learner, **(preset.spr if config.has_spr else {})}
+    user = {key: value for key, value in settings.items() if key != "bonus.preset"}
+    configured = _replace(config, {**defaults, **user})
+    _check_effect(user, _replace(config, defaults).bonus, configured.bonus)
+    return configured
 
 
-def _check_effect(own: Mapping[str, Any], before: BonusConfig, bonus: BonusConfig) -> None:
-    """Stop at a setting of the bonus if there is no bonus.
+def frame_settings(agent: RainbowConfig, frame_shape: tuple[int, ...]) -> dict[str, Any]:
+    """Differences from the agent's settings for Atari, for frames of this shape.
 
-    own  settings that were given; those equal to the setting `before` are accepted, and so is
-         bonus.scale=0, which switches the bonus off
-    """
-    for key, value in own.items():
-        name = key.removeprefix("bonus.")
-        if name not in (key, "scale") and getattr(before, name) != value and not bonus.is_on:
-            raise ValueError(
-                f"{key}={value} has no effect without a bonus; set bonus.scale=1 or bonus.preset"
-            )
-
-
-def family(agent: RainbowConfig, frame_shape: tuple[int, ...]) -> dict[str, Any]:
-    """What differs from the agent's settings for Atari with frames of this shape.
-
-    Networks for vectors are sized by them. One layer tells the cells of a one-hot grid apart, and
-    two streams of half as many units as there are cells give each cell room for a feature of its
-    own: with fewer, the bonus of a cell sinks with visits to others.
+    Networks for vectors have half as many units per layer as there are inputs (64 to 512). On a
+    one-hot grid, one such layer with two streams leaves room for one feature per cell; with fewer
+    units, visits to one cell would reduce the bonus of others.
     """
     name = choose_encoder(frame_shape)
-    differences = FAMILIES[name].differences(agent)
+    differences = FRAME_DEFAULTS[name].differences(agent)
     if name != "mlp":
         return differences
     width = min(max(64, prod(frame_shape) // 2), 512)
     return {**differences, "hidden": width, "mlp": (width,)}
 
 
-def _with(config: RainbowConfig, settings: Mapping[str, Any]) -> RainbowConfig:
-    """The configuration with settings by name, those of the bonus behind "bonus."."""
-    known = {one.name for one in fields(RainbowConfig)} - {"bonus"}
-    known |= {f"bonus.{one.name}" for one in fields(BonusConfig)}
+def _replace(config: RainbowConfig, settings: Mapping[str, Any]) -> RainbowConfig:
+    """The configuration with changed settings; those of the bonus start with "bonus."."""
+    known = {entry.name for entry in fields(RainbowConfig)} - {"bonus"}
+    known |= {f"bonus.{entry.name}" for entry in fields(BonusConfig)}
     check_names(settings, {*known, "bonus.preset"})
-    own = {key: value for key, value in settings.items() if not key.startswith("bonus.")}
-    inner = {key[6:]: value for key, value in settings.items() if key.startswith("bonus.")}
-    return replace(config, **own, bonus=replace(config.bonus, **inner))
+    learner = {key: value for key, value in settings.items() if not key.startswith("bonus.")}
+    bonus = {key[6:]: value for key, value in settings.items() if key.startswith("bonus.")}
+    return replace(config, **learner, bonus=replace(config.bonus, **bonus))
+
+
+def _check_effect(user: Mapping[str, Any], default: BonusConfig, bonus: BonusConfig) -> None:
+    """Raise ValueError if a bonus setting is changed but there is no bonus.
+
+    user     settings as given; bonus.scale=0, which switches the bonus off, is accepted
+    default  the bonus without them
+    """
+    for key, value in user.items():
+        name = key.removeprefix("bonus.")
+        if name not in (key, "scale") and getattr(default, name) != value and not bonus.is_on:
+            raise ValueError(
+                f"{key}={value} has no effect without a bonus; set bonus.scale=1 or bonus.preset"
+            )

@@ -1,4 +1,4 @@
-"""The deep learner: Rainbow with every part a setting, plus SPR, CURL and the UCB bonus.
+"""Rainbow (Hessel et al. 2018) with every part a setting, plus SPR, CURL and the UCB bonus.
 
 | symbol        | here                | shape            |                                       |
 |---------------|---------------------|------------------|---------------------------------------|
@@ -14,20 +14,20 @@ The order of one update:
 
 1. The target network evaluates s_{t+n}, with the noise of the previous update.
 2. The bonus is computed, also with the noise of the previous update (if its features are noisy).
-3. New noise is drawn. It lasts until the next update, for acting as well.
-4. Double DQN: the online network selects the next action, with the new noise and, where images are
-   augmented, its own view of s_{t+n}.
+3. New noise is drawn, which is used until the next update, also for acting.
+4. Double DQN (van Hasselt et al. 2016): the online network selects the next action, with the new
+   noise and, if images are augmented, its own augmentation of s_{t+n}.
 5. Losses, the optimizer step, new priorities.
 
-A target network that is copied after every update has the same weights as the online network, so
-it needs no second network. Steps 1 and 4 still differ in noise and view, which is what remains of
-double DQN then. Before the first update each greedy action draws its own noise: where noise is the
-only exploration, a single draw would be one deterministic policy.
+With `target_every=1` the target network always equals the online network, and there is no second
+network; steps 1 and 4 then differ in noise and augmentation only. Before the first update every
+greedy action draws new noise, because a single draw would be one deterministic policy.
 """
 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -40,7 +40,7 @@ from contrastive_ucb.agents.deep.bonus import DeepBonus
 from contrastive_ucb.agents.deep.config import RainbowConfig
 from contrastive_ucb.agents.deep.inputs import Inputs
 from contrastive_ucb.agents.deep.network import Network
-from contrastive_ucb.agents.deep.optim import descend, naming, not_finite
+from contrastive_ucb.agents.deep.optim import error_location, gradient_step, not_finite
 from contrastive_ucb.core.arrays import IntArray
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
 from contrastive_ucb.data.history import Frames
@@ -58,15 +58,15 @@ from contrastive_ucb.representation.heads import DuelingHead
 from contrastive_ucb.representation.spr import spr_loss
 
 STREAMS = ("noise", "augment", "rebuild")
-RELEASE_FLOOR = 1e-6  # of target probabilities in the priorities of SPR's code
+PRIORITY_FLOOR = 1e-6  # of target probabilities in the priorities of SPR's code
 
 
 class Rainbow:
-    """The learner: it chooses actions, and learns from batches of a replay memory.
+    """The learner: selects actions and learns from batches of a replay memory.
 
     frame_shape  of one frame, (C, H, W) of uint8 or (dim,) of float32
-    stack        frames an observation
-    value_range  smallest and largest return, the support of C51 unless the configuration has one
+    stack        frames per observation
+    value_range  smallest and largest return: the support of C51 unless `config.support` is set
     """
 
     def __init__(
@@ -86,22 +86,23 @@ class Rainbow:
         rng = stream(seed, "weights")
         self.network = Network(self.inputs.shape, n_actions, config, support, rng).to(device)
         self.target = self.network if config.target_every == 1 else copy.deepcopy(self.network)
-        # The weights before the last optimizer step, where SPR's targets lag behind.
+        # SPR's code computes targets with the weights before the last optimizer step.
         has_lag = config.has_spr and config.spr_targets == "lagged"
         self.lagged = copy.deepcopy(self._spr_target_parts(self.network)) if has_lag else None
         self.streams = {name: stream(seed, name) for name in STREAMS}
         self.bonus = DeepBonus(config, self.network, n_actions) if config.bonus.is_on else None
-        self.optimiser = torch.optim.Adam(
-            [one for one in self.network.parameters() if one.requires_grad],
+        self.optimizer = torch.optim.Adam(
+            [x for x in self.network.parameters() if x.requires_grad],
             config.learning_rate,
             eps=config.adam_eps,
             fused=True,
         )
         self.n_updates = 0
+        self._has_warned = False  # about returns outside the support
         self._sample_noise()
 
     def new_replay(self) -> Replay:
-        """An empty memory with all that this learner needs of one."""
+        """An empty replay memory with the settings of this learner."""
         config = self.config
         return Replay(
             config.replay_capacity,
@@ -116,7 +117,7 @@ class Rainbow:
             cut=config.cut,
             new_priority=config.new_priority,
             draws=config.draws,
-            extras={} if self.bonus is None else self.bonus.kept,
+            extras={} if self.bonus is None else self.bonus.extras,
         )
 
     @torch.no_grad()
@@ -125,15 +126,15 @@ class Rainbow:
     ) -> tuple[int, dict[str, NDArray[np.floating]]]:
         """The greedy action for one observation (*shape), and the arrays to store with it.
 
-        With an optimistic bonus it is greedy in Q + bonus. A `forced` action is taken as given; the
-        bonus counts it as well.
+        Greedy in Q + bonus if the bonus is optimistic. A `forced` action replaces the greedy one;
+        the bonus counts it as well.
         """
-        remembers = self.bonus is not None and bool(self.bonus.kept)
-        if forced is not None and not remembers:
+        stores_features = self.bonus is not None and bool(self.bonus.extras)
+        if forced is not None and not stores_features:
             return forced, {}
         latent = self.network.encoder(self.inputs.plain(observation[None]))
         action = self._greedy(latent) if forced is None else forced
-        return action, self.bonus.visit(latent, action) if self.bonus and remembers else {}
+        return action, self.bonus.visit(latent, action) if self.bonus and stores_features else {}
 
     def _greedy(self, latent: Tensor) -> int:
         if self.n_updates == 0 or self.config.noise_draws == "per-pass":
@@ -141,32 +142,31 @@ class Rainbow:
         q = self.network.q_values(latent)[0]
         if self.bonus is not None and self.config.bonus.optimistic:
             q = q + self.bonus.of_all(latent)[0]
-        return int(self._largest(q))
+        return int(self._argmax(q))
 
     @torch.no_grad()
     def best(self, observations: Frames) -> IntArray:
         """Greedy actions (B,) for evaluation: without noise and without a bonus."""
         latent = self.network.encoder(self.inputs.plain(observations))
-        return np.asarray(self._largest(self.network.q_values(latent, noisy=False)).cpu())
+        return np.asarray(self._argmax(self.network.q_values(latent, noisy=False)).cpu())
 
-    def _largest(self, q: Tensor) -> Tensor:
-        """The argmax of Q (..., A); if the maximum is not finite, the error names the cause."""
-        best = q.max(-1)  # a NaN is larger than every number here
+    def _argmax(self, q: Tensor) -> Tensor:
+        """The argmax of Q (..., A); raises ArithmeticError if the maximum is not finite."""
+        best = q.max(-1)  # NaN counts as the largest number
         if not torch.isfinite(best.values).all():
             self.check_finite()
-            raise ArithmeticError("Q is not finite though all weights are: look at the observation")
+            raise ArithmeticError("Q is not finite, but all weights are; check the observation")
         return best.indices
 
     def update(self, replay: Replay, batch: Batch) -> dict[str, float]:
-        """One step of gradient descent; the figures of the losses. A NaN anywhere stops it, before
-        any weight has changed."""
+        """One update; returns its metrics. A NaN raises ArithmeticError and changes no weight."""
         number = self.n_updates + 1
-        with naming(self.network, f"update {number}"):
-            figures = self._update(replay, batch)
+        with error_location(self.network, f"update {number}"):
+            metrics = self._update(replay, batch)
             self.n_updates = number
             if self.bonus is not None:
-                self.bonus.after_update(number, replay, self._latents, self.streams["rebuild"])
-        return figures
+                self.bonus.after_update(number, replay, self._encode, self.streams["rebuild"])
+        return metrics
 
     def _update(self, replay: Replay, batch: Batch) -> dict[str, float]:
         network, config = self.network, self.config
@@ -191,30 +191,30 @@ class Rainbow:
         value_losses, priority = self._value_losses(batch, latent, target)
         weights = self._tensor(batch.weights)
         loss = (weights * value_losses).mean()
-        seen = {"s_t": now, "s_t+k": later, "z_t": latent, "the target": target, "its loss": loss}
-        figures = {"bonus/mean": bonus.mean().item()} if self.bonus is not None else {}
-        figures["losses/value"] = loss.item()
+        parts = {"s_t": now, "s_t+k": later, "z_t": latent, "the target": target, "its loss": loss}
+        metrics = {"bonus/mean": bonus.mean().item()} if self.bonus is not None else {}
+        metrics["losses/value"] = loss.item()
         if network.prediction is not None:
-            seen["the SPR loss"] = spr = self._spr_loss(batch, latent, ahead, weights)
-            figures["losses/spr"] = spr.item()
+            parts["the SPR loss"] = spr = self._spr_loss(batch, latent, ahead, weights)
+            metrics["losses/spr"] = spr.item()
             loss = loss + config.spr_weight * spr
         if network.curl is not None:
-            one, other = self.inputs.crops(batch, self.streams["augment"])
-            seen["the CURL loss"] = curl = network.curl(network.encoder, one, other)
-            figures["losses/curl"] = curl.item()
+            first, second = self.inputs.crops(batch, self.streams["augment"])
+            parts["the CURL loss"] = curl = network.curl(network.encoder, first, second)
+            metrics["losses/curl"] = curl.item()
             loss = loss + config.curl_weight * weights.mean() * curl
         if not torch.isfinite(loss):
-            raise ArithmeticError(f"{not_finite(seen)} has a NaN or infinite entry")
+            raise ArithmeticError(f"{not_finite(parts)} has a NaN or infinite entry")
         if self.lagged is not None:
             self.lagged.load_state_dict(self._spr_target_parts(network).state_dict())
-        descend(self.optimiser, network, network.groups(config.clip_norm), loss)
+        gradient_step(self.optimizer, network, network.groups(config.clip_norm), loss)
         if network.curl is not None:
-            network.curl.follow(network.encoder, config.curl_momentum)
+            network.curl.update_keys(network.encoder, config.curl_momentum)
         replay.update_priorities(batch.index, priority.cpu().numpy().astype(np.float64))
-        return figures
+        return metrics
 
     def _target_is_due(self) -> bool:
-        """Whether the target network is copied now: its period counts from step 0."""
+        """Whether to copy the target network now; the period is counted from step 0."""
         skipped = int(self.config.first_update * self.config.updates_per_step)
         return (skipped + self.n_updates) % self.config.target_every == 0
 
@@ -225,35 +225,34 @@ class Rainbow:
             return latents[:last], latents[last:]
         return self.lagged["encoder"](later[:last]), self.target.encoder(later[last:])
 
-    def _online(self, batch: Batch, next_seen: Tensor, next_latent: Tensor) -> Tensor:
-        """z_{t+n} as the online network sees it when it selects an action.
+    def _online(self, batch: Batch, next_input: Tensor, next_latent: Tensor) -> Tensor:
+        """z_{t+n} of the online network, which selects the next action.
 
-        Without augmentation and with equal weights, it is the latent of the target network.
+        Equal to that of the target network if the weights are equal and nothing is augmented.
         """
         if not (self.config.double or self.config.bonus.optimistic):
             return next_latent
-        own_view = self.config.double and self.config.double_view == "own"
-        if own_view and self.inputs.augments:
-            next_seen = self.inputs.another_view(batch, self.streams["augment"])
+        new_view = self.config.double and self.config.double_view == "own"
+        if new_view and self.inputs.augments:
+            next_input = self.inputs.another_view(batch, self.streams["augment"])
         elif self.target is self.network:
             return next_latent
-        return cast(Tensor, self.network.encoder(next_seen))
+        return cast(Tensor, self.network.encoder(next_input))
 
     def _bonuses(
         self, batch: Batch, replay: Replay, latent: Tensor, online: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The bonuses added to the n rewards (B,), and to the values of the next state (B, A)."""
-        none = latent.new_zeros(len(latent))
+        zeros = latent.new_zeros(len(latent))
         if self.bonus is None:
-            return none, none[:, None]
-        bonus = self.bonus.of_steps(batch, replay, latent, self._latents)
+            return zeros, zeros[:, None]
+        bonus = self.bonus.of_batch(batch, replay, latent, self._encode)
         if not torch.isfinite(bonus).all():
             raise ArithmeticError("the bonus has a NaN or infinite entry")
-        return bonus, self.bonus.of_all(online) if self.config.bonus.optimistic else none[:, None]
+        return bonus, self.bonus.of_all(online) if self.config.bonus.optimistic else zeros[:, None]
 
     def _next_actions(self, next_probs: Tensor, online: Tensor, next_bonus: Tensor) -> Tensor:
-        """The actions (B,) that are bootstrapped from. With `double` the online network selects
-        them and the target network evaluates them (van Hasselt et al. 2016).
+        """The actions (B,) to bootstrap from; with `double` the online network selects them.
 
         next_probs  (B, A, N)  of s_{t+n} by the target network
         online      (B, ...)   z_{t+n} by the online network
@@ -278,8 +277,22 @@ class Rainbow:
         chosen = take_actions(next_probs, actions)  # (B, N)
         if not network.is_distribution:
             return td_target(returns, discounts, chosen, bonus)
+        self._check_support(returns + discounts * network.q(chosen))
         points = td_target(returns, discounts, network.support, bonus)
         return project_categorical(network.support, points, chosen)
+
+    def _check_support(self, values: Tensor) -> None:
+        """Warn once if a target value (B,) without bonus is outside the support of C51."""
+        low, high = float(self.network.support[0]), float(self.network.support[-1])
+        margin = 0.01 * (high - low)
+        outside = values[(values < low - margin) | (values > high + margin)]
+        if len(outside) and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"a return of {float(outside[0]):.3g} is outside the C51 support [{low:g}, "
+                f"{high:g}] and is clipped; set support=LOW,HIGH to cover all returns",
+                stacklevel=2,
+            )
 
     def _value_losses(self, batch: Batch, latent: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """The loss of C51 (or Huber) and the priority, each (B,)."""
@@ -290,11 +303,11 @@ class Rainbow:
         losses = cross_entropy(target, log_probs)
         if self.config.priority == "loss":
             return losses, losses.detach()
-        floor = RELEASE_FLOOR if self.config.priority == "clamped-kl" else 0.0
+        floor = PRIORITY_FLOOR if self.config.priority == "clamped-kl" else 0.0
         return losses, kl_priority(target, log_probs.detach(), floor)
 
     def _spr_loss(self, batch: Batch, latent: Tensor, ahead: Tensor, weights: Tensor) -> Tensor:
-        """latent z_t (B, ...); ahead z_{t+1} .. z_{t+K} (B K, ...), those of a sample together."""
+        """latent z_t (B, ...); ahead z_{t+1} .. z_{t+K} (B K, ...), grouped by sample."""
         assert self.network.prediction is not None
         actions = self._tensor(batch.actions[:, : self.config.jumps])
         predictions = self.network.prediction(latent, actions, self.network.head)
@@ -306,16 +319,16 @@ class Rainbow:
 
     @staticmethod
     def _spr_target_parts(network: Network) -> nn.ModuleDict:
-        """The parts of a network that compute SPR's targets."""
+        """The parts of a network that compute the SPR targets."""
         return nn.ModuleDict({"encoder": network.encoder, "head": network.head})
 
     def check_finite(self) -> None:
-        """Stop if a weight is no longer finite."""
+        """Raise ArithmeticError if a weight is not finite."""
         if broken := not_finite(self.network.state_dict()):
             raise ArithmeticError(f"{broken} is not finite after update {self.n_updates}")
 
     def _sample_noise(self, shared: bool = False) -> None:
-        """New noise for both networks, each its own unless `shared`."""
+        """New noise for both networks, the same one if `shared`."""
         self.network.head.sample_noise(self.streams["noise"])
         if self.target is not self.network:
             if shared:
@@ -324,8 +337,8 @@ class Rainbow:
                 self.target.head.sample_noise(self.streams["noise"])
 
     @torch.no_grad()
-    def _latents(self, observations: Frames, chunk: int = 256) -> Tensor:
-        """Latents of many observations (n, *shape), as they are stored."""
+    def _encode(self, observations: Frames, chunk: int = 256) -> Tensor:
+        """Latents of stored observations (n, *shape), in chunks."""
         parts = [observations[at : at + chunk] for at in range(0, len(observations), chunk)]
         return torch.cat([self.network.encoder(self.inputs.plain(part)) for part in parts])
 
@@ -333,14 +346,14 @@ class Rainbow:
         return torch.from_numpy(array).to(self.inputs.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies: what the learner does next leaves them as they are."""
+        """A copy, which later updates do not change."""
         state = {
             "network": dict(self.network.state_dict()),
             "target": None if self.target is self.network else dict(self.target.state_dict()),
             "lagged": None if self.lagged is None else dict(self.lagged.state_dict()),
-            "optimiser": self.optimiser.state_dict(),
+            "optimiser": self.optimizer.state_dict(),
             "bonus": None if self.bonus is None else self.bonus.state_dict(),
-            "streams": {name: stream_state(one) for name, one in self.streams.items()},
+            "streams": {name: stream_state(rng) for name, rng in self.streams.items()},
             "n_updates": self.n_updates,
         }
         return copy.deepcopy(state)
@@ -351,8 +364,8 @@ class Rainbow:
             self.target.load_state_dict(state["target"])
         if self.lagged is not None:
             self.lagged.load_state_dict(state["lagged"])
-        self.optimiser.load_state_dict(copy.deepcopy(dict(state["optimiser"])))
+        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimiser"])))
         if self.bonus is not None:
             self.bonus.load_state_dict(state["bonus"])
-        self.streams = {name: restore_stream(one) for name, one in state["streams"].items()}
+        self.streams = {name: restore_stream(rng) for name, rng in state["streams"].items()}
         self.n_updates = state["n_updates"]

@@ -1,8 +1,11 @@
-"""SimPLe (Kaiser et al. 2020): a world model learnt from real steps, and PPO inside of it.
+"""SimPLe (Kaiser et al. 2020): PPO in a world model that is learned from real steps.
 
-The memory of real steps is asked for two things: windows, from which the world model learns
-(`model_learner.py`), and frames in which rollouts begin (`dreams.py`). The policy learns from
-rollouts alone (`ppo.py`). When which of them is done is up to `training/simple.py`.
+1. The replay memory stores real steps.
+2. `world_model_training.py` trains the world model on windows of them.
+3. `model_rollouts.py` simulates steps in the world model, starting from stored observations.
+4. `ppo.py` trains the policy on simulated steps only.
+
+`training/simple.py` schedules these phases.
 """
 
 from __future__ import annotations
@@ -18,29 +21,29 @@ from contrastive_ucb.agents.deep.config import RainbowConfig
 from contrastive_ucb.agents.deep.inputs import Inputs
 from contrastive_ucb.agents.deep.optim import not_finite
 from contrastive_ucb.agents.simple.config import SimpleConfig
-from contrastive_ucb.agents.simple.model_rollouts import dream
-from contrastive_ucb.agents.simple.ppo import PPO, ActorCritic, Experience, gae, standardised
+from contrastive_ucb.agents.simple.model_rollouts import rollouts
+from contrastive_ucb.agents.simple.ppo import PPO, ActorCritic, Experience, gae, standardized
 from contrastive_ucb.agents.simple.world_model_training import ModelLearner
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
 from contrastive_ucb.data.history import Frames
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.planning.categorical import atoms
-from contrastive_ucb.representation.world_model import WorldModel, draw_codes, frame_kind
+from contrastive_ucb.representation.world_model import WorldModel, frame_kind, sample_categorical
 
-STREAMS = ("model", "dream", "ppo")
+STREAMS = ("model", "dream", "ppo")  # the names determine the random numbers
 
 
 class Simple:
-    """The learner: a world model, and a policy that is learnt in it.
+    """The learner: a world model and a policy that is trained in it.
 
     frame_shape  of one frame, (C, H, W) of uint8 or (dim,) of float32
-    stack        frames an observation of the policy
-    value_range  smallest and largest return; rewards are foreseen on it unless the configuration
-                 has a support
+    stack        frames per observation of the policy
+    value_range  smallest and largest return: the range of predicted rewards unless
+                 `config.support` is set
     """
 
-    bonus: None = None  # it explores by its policy alone
+    bonus: None = None  # exploration by the stochastic policy only
 
     def __init__(
         self,
@@ -55,11 +58,11 @@ class Simple:
         self.config, self.frame_shape = config, frame_shape
         plain = RainbowConfig(frame_max=config.frame_max, augment=False)
         self.inputs = Inputs(frame_shape, stack, plain, device)
-        self.seen = max(config.history, stack)  # frames that the world model looks at
+        self.history = max(config.history, stack)  # input frames of the world model
         rng = stream(seed, "weights")
         model = WorldModel(
             frame_shape,
-            self.seen,
+            self.history,
             n_actions,
             config.reward_atoms,
             rng,
@@ -80,50 +83,50 @@ class Simple:
 
     @property
     def n_updates(self) -> int:
-        """Of the world model and of the policy."""
+        """Number of updates of the world model and the policy together."""
         return self.world.n_updates + self.ppo.n_updates
 
     def new_replay(self) -> Replay:
-        """An empty memory, whose observations are what the world model looks at."""
+        """An empty replay memory; its observations are the inputs of the world model."""
         return Replay(
             self.config.replay_capacity,
             self.frame_shape,
             self.inputs.dtype,
-            stack=self.seen,
+            stack=self.history,
             jumps=self.config.unroll,
         )
 
     @torch.no_grad()
     def act(self, observation: Frames, uniform: float) -> int:
-        """An action drawn from the policy, for what the memory shows (seen * C, ...)."""
+        """An action sampled from the policy, for a stored observation (history * C, ...)."""
         newest = observation[None, -self.inputs.shape[0] :]
         logits, _ = self.ppo.network(self.inputs.plain(newest))
         if not torch.isfinite(logits).all():
             self.check_finite()
-            raise ArithmeticError(f"the policy is {logits[0].tolist()}")
-        return int(draw_codes(logits.log_softmax(-1), logits.new_tensor([uniform])))
+            raise ArithmeticError(f"the logits of the policy are {logits[0].tolist()}")
+        return int(sample_categorical(logits.log_softmax(-1), logits.new_tensor([uniform])))
 
     @torch.no_grad()
     def best(self, observations: Frames) -> IntArray:
-        """The likeliest actions (B,) for observations (B, stack * C, ...), for evaluation."""
+        """The most likely actions (B,) for observations (B, stack * C, ...), for evaluation."""
         logits, _ = self.ppo.network(self.inputs.plain(observations))
         return np.asarray(logits.argmax(-1).cpu())
 
     @torch.no_grad()
     def preferences(self, observation: Frames) -> Array:
-        """How likely actions are (A,) in one observation, as logarithms moved so that the largest
-        is the value of the state."""
+        """Log-probabilities of the actions (A,) for one observation, shifted so that the largest
+        equals the value of the state."""
         logits, value = self.ppo.network(self.inputs.plain(observation[None]))
         return np.asarray((logits - logits.max() + value)[0].cpu(), dtype=np.float64)
 
     def update_model(self, replay: Replay) -> dict[str, float]:
-        """One update of the world model; the figures of its losses."""
+        """One update of the world model; returns its metrics."""
         return self.world.update(replay, self.streams["model"])
 
     def update_policy(self, replay: Replay) -> dict[str, float]:
-        """One round of rollouts in the world model, and PPO on them; the figures of both."""
+        """One round of model rollouts and PPO on them; returns the metrics of both."""
         config, world = self.config, self.world
-        found = dream(
+        batch = rollouts(
             world.model,
             self.ppo.network,
             world.support,
@@ -132,21 +135,21 @@ class Simple:
             config.rollout_steps,
             config.rollouts,
         )
-        advantages = gae(found.rewards, found.values, found.ended, config.discount, config.trace)
+        advantages = gae(batch.rewards, batch.values, batch.ended, config.discount, config.trace)
         steps = Experience(
-            observations=found.observations.flatten(0, 1),
-            actions=found.actions.flatten(),
-            log_probs=found.log_probs.flatten(),
-            advantages=standardised(advantages.flatten()),
-            returns=(advantages + found.values[:-1]).flatten(),
+            observations=batch.observations.flatten(0, 1),
+            actions=batch.actions.flatten(),
+            log_probs=batch.log_probs.flatten(),
+            advantages=standardized(advantages.flatten()),
+            returns=(advantages + batch.values[:-1]).flatten(),
         )
-        figures = self.ppo.learn(steps, world.model.scaled, self.streams["ppo"])
-        figures["charts/dreamt_reward"] = found.rewards.mean().item()
-        figures["charts/dreamt_ends"] = found.ended.mean().item()
-        return figures
+        metrics = self.ppo.learn(steps, world.model.scaled, self.streams["ppo"])
+        metrics["charts/dreamt_reward"] = batch.rewards.mean().item()
+        metrics["charts/dreamt_ends"] = batch.ended.mean().item()
+        return metrics
 
     def check_finite(self) -> None:
-        """Stop if a weight is no finite number any more."""
+        """Raise ArithmeticError if a weight is not finite."""
         for name, part in (("world model", self.world.model), ("policy", self.ppo.network)):
             if broken := not_finite(part.state_dict()):
                 raise ArithmeticError(
@@ -154,14 +157,16 @@ class Simple:
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies: what the learner does next leaves them as they are."""
+        """A copy, which later updates do not change."""
         return {
             "world": self.world.state_dict(),
             "ppo": self.ppo.state_dict(),
-            "streams": copy.deepcopy({n: stream_state(one) for n, one in self.streams.items()}),
+            "streams": copy.deepcopy(
+                {name: stream_state(rng) for name, rng in self.streams.items()}
+            ),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.world.load_state_dict(state["world"])
         self.ppo.load_state_dict(state["ppo"])
-        self.streams = {name: restore_stream(one) for name, one in state["streams"].items()}
+        self.streams = {name: restore_stream(rng) for name, rng in state["streams"].items()}

@@ -1,11 +1,11 @@
-"""Everything that can be set about SimPLe, its two sizes, and how much is learnt when.
+"""Settings of SimPLe, in two sizes.
 
-The defaults are the published ones (Kaiser et al. 2020, and `next_frame_basic_stochastic_discrete`
-and `ppo_original_params` of their code with what `rlmb_base_stochastic_discrete` puts over them);
-docs/simple.md lists what differs. `small` runs on one core of a CPU. Settings come in layers, each
-over the ones before:
+`full` are the published settings (Kaiser et al. 2020; `next_frame_basic_stochastic_discrete` and
+`ppo_original_params` of their code, changed by `rlmb_base_stochastic_discrete`); docs/simple.md
+lists the differences. `small` runs on one CPU core. The string below a field is its description in
+`cucb train --help`. Later settings override earlier ones:
 
-    the size < the kind of frames < yours
+    size < kind of frames < settings of the user
 """
 
 from __future__ import annotations
@@ -29,106 +29,106 @@ from contrastive_ucb.representation.encoder_shapes import choose_encoder
 
 @dataclass(frozen=True)
 class SimpleConfig:
-    """SimPLe: a world model from real steps, and PPO inside of it."""
+    """SimPLe: PPO in a learned world model."""
 
     size: Literal["full", "small"] = "full"
-    """What other settings are differences from; by default full for images of 36x36 and more."""
+    """Defaults of the other settings; full for images of at least 36x36, otherwise small."""
     epoch_steps: int = 6400
-    """Real steps between two learning phases."""
+    """Real steps between learning phases."""
     epochs: int | None = 15
-    """Learning phases at most; none: as long as there are steps. Where some are left over, the
-    last phase is shorter in proportion."""
+    """Maximum number of learning phases; none: no limit. With fewer remaining steps, the last phase
+    is shortened in proportion."""
     replay_capacity: int = 100_000
-    """Transitions that are remembered."""
+    """Capacity of the replay memory in transitions."""
     eval_epsilon: float = 0.001
-    """Part of uniform actions in evaluation."""
+    """epsilon in evaluation."""
     frame_max: float | None = None
-    """The entry of an image that becomes 1; by default 255 for images of 36x36 and more, else 1."""
+    """The entry of an image that is scaled to 1; by default 255 for images of at least 36x36."""
 
     history: int = 4
-    """Frames that the world model looks at."""
+    """Input frames of the world model."""
     width: int = 96
     """Channels of the first layer of the world model."""
     halvings: int = 5
-    """Layers on the way down, each of which halves an image, and on the way up."""
+    """Layers with stride 2 on the way down, and as many on the way up."""
     doublings: int = 3
-    """How many layers on the way down double the channels."""
+    """Number of layers on the way down that double the channels."""
     middle: int = 2
-    """Layers at the narrowest place."""
+    """Layers at the bottleneck."""
     bits: int = 128
-    """Random bits a step."""
+    """Latent bits per step."""
     bits_pull: float = 0.1
-    """How much what the bits say is held to what can be foreseen of them; the other way in full."""
+    """Factor of the KL gradient for the posterior of the bits; the prior gets all of it."""
     model_hidden: int = 128
-    """Units before the bits, the reward and the end."""
+    """Units of the layers before bits, reward and end."""
     reward_atoms: int = 21
-    """Rewards that are told apart, evenly spaced over `support`."""
+    """Number of reward atoms, evenly spaced over `support`."""
     support: tuple[float, float] | None = None
-    """The smallest and the largest reward that are told apart; by default the environment's range
-    of values. What is beyond counts as the nearest of them."""
+    """Smallest and largest reward atom; by default the environment's value range. Rewards outside
+    are clipped."""
     frame_weight: float = 1e-3
-    """Weight of the frame and its bits beside reward and end; all are in nats."""
+    """Weight of the frame and bits losses relative to those of reward and end, all in nats."""
     loss_floor: float = 0.03
-    """Below this the loss of a pixel does not count."""
+    """Lower bound on the loss of a pixel."""
     unroll: int = 6
-    """Steps that an update looks ahead."""
+    """Predicted steps per update of the world model."""
     own_frames_after: int = 40_000
-    """Updates until all steps ahead but the first begin with frames that the model foresaw."""
+    """Updates until all steps but the first use predicted frames as inputs (scheduled sampling)."""
     model_updates: int = 15_000
-    """Updates of the world model in a learning phase."""
+    """Updates of the world model per learning phase."""
     first_model_updates: int = 45_000
     """Updates of the world model in the first learning phase."""
     model_batch: int = 4
-    """Windows an update of the world model."""
+    """Batch size of the world model."""
     model_learning_rate: float = 1e-4
-    """Of Adam for the world model. Published is 0.002 of Adafactor, in parts of the weights."""
+    """Learning rate of Adam for the world model (published: Adafactor with relative rate 0.002)."""
     model_warmup: int = 2000
-    """Updates of the world model in which its learning rate rises from 0."""
+    """Updates of linear learning rate warmup of the world model."""
     model_clip_norm: float = 1.0
-    """Largest norm of the world model's gradient."""
+    """Gradient clipping norm of the world model."""
 
     rollouts: int = 16
-    """Rollouts in the world model at once."""
+    """Parallel rollouts in the world model."""
     rollout_steps: int = 50
-    """Steps of each rollout."""
+    """Steps per rollout."""
     rounds: int = 1000
-    """Rounds of rollouts and PPO in a learning phase."""
+    """Rounds of rollouts and PPO per learning phase."""
     extra_rounds: tuple[int, ...] = (8, 12, 15, 15)
-    """Phases with as many rounds again, once for each time they are named."""
+    """Learning phases with `rounds` additional rounds, once per occurrence."""
     encoder: Literal["auto", "atari", "atari-same", "minatar", "mlp", "data-efficient"] = "auto"
-    """The network before the policy; auto looks at the shape of the frames."""
+    """The encoder of the policy; auto: chosen by the shape of the frames."""
     hidden: int = 128
-    """Units of the policy's hidden layer."""
+    """Units of the hidden layer of the policy."""
     mlp: tuple[int, ...] = (64, 64)
-    """Widths of the layers of the encoder for vectors."""
+    """Layer widths of the encoder for vectors."""
     discount: float = 0.99
-    """gamma of the return."""
+    """Discount factor."""
     trace: float = 0.95
-    """lambda of the advantages (GAE)."""
+    """lambda of generalized advantage estimation (GAE)."""
     clip: float = 0.1
-    """How far the ratio of probabilities may move from 1."""
+    """Clipping range of the probability ratio in PPO."""
     entropy: float = 0.01
-    """Weight of the policy's entropy."""
+    """Weight of the entropy of the policy."""
     value_weight: float = 2.0
-    """Weight of the value's loss, half the square of its error; published is 1 of the whole."""
+    """Weight of the value loss, half the squared error (published: 1 of the squared error)."""
     passes: int = 3
     """Passes over the steps of a round."""
     batch_size: int = 320
-    """Steps an update of the policy."""
+    """Batch size of the policy."""
     learning_rate: float = 1e-4
-    """Of Adam for the policy."""
+    """Learning rate of Adam for the policy."""
     adam_beta1: float = 0.85
-    """How much of the mean gradient Adam keeps in an update of the policy."""
+    """beta_1 of Adam for the policy."""
     adam_beta2: float = 0.997
-    """How much of the mean square of the gradient it keeps."""
+    """beta_2 of Adam for the policy."""
     adam_eps: float = 1e-6
     """epsilon of Adam for the policy."""
     clip_norm: float = 0.5
-    """Largest norm of the policy's gradient."""
+    """Gradient clipping norm of the policy."""
 
     @property
     def atari(self) -> str:
-        """The rules of Atari games, see `envs/atari.py`."""
+        """Rules of the Atari environment, see `envs/atari.py`."""
         return "standard"
 
     def __post_init__(self) -> None:
@@ -154,16 +154,16 @@ class SimpleConfig:
         if self.frame_max is not None and self.frame_max <= 0:
             raise ValueError(f"frame_max must be positive, got {self.frame_max}")
         if self.support is not None and not self.support[0] < self.support[1]:
-            raise ValueError(f"support must go up, got {self.support}")
+            raise ValueError(f"support must be (low, high) with low < high, got {self.support}")
         for name in ("adam_beta1", "adam_beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
         if not self.mlp or min(self.mlp) < 1:
-            raise ValueError(f"mlp must be widths of at least 1, got {self.mlp}")
+            raise ValueError(f"mlp must list layer widths of at least 1, got {self.mlp}")
 
 
 FULL = SimpleConfig()
-SMALL = replace(
+SMALL = replace(  # all values are ours
     FULL,
     size="small",
     epoch_steps=1000,
@@ -195,7 +195,7 @@ SMALL = replace(
     adam_eps=1e-5,
 )
 SIZES: dict[str, SimpleConfig] = {"full": FULL, "small": SMALL}
-# What differs in `small` by the kind of frames, which is the encoder that suits them.
+# Differences of `small` by the encoder for the shape of the frames (`choose_encoder`).
 KINDS: dict[str, dict[str, Any]] = {
     "minatar": {},
     "atari": {"halvings": 4, "doublings": 2, "frame_weight": 1e-3, "loss_floor": 0.03},
@@ -208,7 +208,7 @@ def configure_simple(
 ) -> SimpleConfig:
     """SimPLe with settings such as {"size": "small", "bits": 16}.
 
-    frame_shape  of the environment, which chooses the size unless the settings do
+    frame_shape  of the environment, which determines the default size
     """
     kind = choose_encoder(frame_shape) if frame_shape else "atari"
     name = settings.get("size", "full" if kind == "atari" else "small")
@@ -220,12 +220,12 @@ def configure_simple(
 
 
 def model_updates_in(config: SimpleConfig, epoch: int, share: float = 1.0) -> int:
-    """Updates of the world model in learning phase `epoch`, which counts from 1.
+    """Updates of the world model in learning phase `epoch` (from 1).
 
-    share  of `epoch_steps` that were played since the phase before
+    share  fraction of `epoch_steps` played since the previous phase
     """
-    whole = config.first_model_updates if epoch == 1 else config.model_updates
-    return max(1, round(share * whole))
+    updates = config.first_model_updates if epoch == 1 else config.model_updates
+    return max(1, round(share * updates))
 
 
 def rounds_in(config: SimpleConfig, epoch: int, share: float = 1.0) -> int:
@@ -234,17 +234,16 @@ def rounds_in(config: SimpleConfig, epoch: int, share: float = 1.0) -> int:
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:
-    """Stop at the first setting that SimPLe does not have; one of other agents is said to be so."""
-    own, others = ({one.name for one in fields(kind)} for kind in (SimpleConfig, RainbowConfig))
+    """Raise ValueError for the first unknown setting; the message depends on who has it."""
+    known, others = ({x.name for x in fields(kind)} for kind in (SimpleConfig, RainbowConfig))
     for key in settings:
         if key.partition(".")[0] == "bonus":
             raise ValueError(
-                f"simple has no bonus, so {key} cannot be set; choose another agent, which "
-                "`cucb algos` lists"
+                f"simple has no bonus, so {key} has no effect; choose an agent from `cucb algos`"
             )
-        if key in others - own:
+        if key in others - known:
             raise ValueError(
-                f"simple is no Rainbow agent and has no setting {key!r}; choose another agent, "
-                "which `cucb algos` lists, or a setting of simple from `cucb train --help`"
+                f"simple has no setting {key!r}, which belongs to the Rainbow agents; choose one "
+                "from `cucb algos`, or a setting of simple from `cucb train --help`"
             )
-    check_names(settings, own)
+    check_names(settings, known)

@@ -1,13 +1,13 @@
-"""Proximal policy optimisation (Schulman et al. 2017) on steps that are given to it.
+"""Proximal policy optimization (PPO, Schulman et al. 2017) on given steps.
 
 | symbol      | here          | shape   |                                                     |
 |-------------|---------------|---------|-----------------------------------------------------|
 | r_t         | `rewards`     | (T, B)  |                                                     |
 | V(s_t)      | `values`      | (T+1, B)| the last row is for the states after the last step  |
 | gamma, lambda | `discount`, `trace` |   |                                                     |
-| A_t         | `advantages`  | (T, B)  | generalised advantage estimate                      |
-| pi/pi_old   | `ratio`       | (n,)    | probability of the action taken, now and then       |
-| epsilon     | `clip`        |         | how far the ratio may pay                           |
+| A_t         | `advantages`  | (T, B)  | generalized advantage estimates                     |
+| pi/pi_old   | `ratio`       | (n,)    | probability of the action, now and when taken       |
+| epsilon     | `clip`        |         | clipping range of the ratio                         |
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from contrastive_ucb.agents.deep.optim import descend, naming, not_finite
+from contrastive_ucb.agents.deep.optim import error_location, gradient_step, not_finite
 from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.representation.encoders import Encoder, linear
 
-LEAST_SPREAD = 1e-8  # of advantages that are divided by it
+SMALLEST_DEVIATION = 1e-8  # added to the standard deviation of advantages
 
 
 def gae(rewards: Tensor, values: Tensor, ended: Tensor, discount: float, trace: float) -> Tensor:
     """A_t = sum_k (gamma lambda)^k delta_{t+k}, delta_t = r_t + gamma V(s_{t+1}) - V(s_t).
 
-    rewards, ended  (T, B); after a step that ended (1) nothing follows, whatever `values` says
+    rewards, ended  (T, B); where `ended` is 1 the next value counts as 0
     values          (T + 1, B)
     """
     alive = 1 - ended
     deltas = rewards + discount * alive * values[1:] - values[:-1]
     decay = discount * trace * alive
-    found = torch.empty_like(deltas)
-    ahead = torch.zeros_like(deltas[0])
+    advantages = torch.empty_like(deltas)
+    following = torch.zeros_like(deltas[0])
     for step in range(len(deltas) - 1, -1, -1):
-        ahead = deltas[step] + decay[step] * ahead
-        found[step] = ahead
-    return found
+        following = deltas[step] + decay[step] * following
+        advantages[step] = following
+    return advantages
 
 
 def clipped_loss(log_ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
@@ -52,8 +52,13 @@ def clipped_loss(log_ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
     return -torch.min(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages)
 
 
-def taken(log_probs: Tensor, actions: Tensor) -> Tensor:
-    """The log-probabilities (n,) of actions (n,) among those of all (n, A)."""
+def standardized(advantages: Tensor) -> Tensor:
+    """Advantages (n,) with mean 0 and standard deviation 1."""
+    return (advantages - advantages.mean()) / (advantages.std() + SMALLEST_DEVIATION)
+
+
+def action_log_probs(log_probs: Tensor, actions: Tensor) -> Tensor:
+    """The log-probabilities (n,) of actions (n,), from those of all actions (n, A)."""
     return log_probs.gather(1, actions[:, None])[:, 0]
 
 
@@ -62,7 +67,7 @@ class Experience:
     """n steps to learn from.
 
     observations  (n, *shape)  as stored
-    log_probs     (n,)         of the actions (n,) when they were taken
+    log_probs     (n,)         of the actions (n,), under the policy that took them
     """
 
     observations: Tensor
@@ -88,7 +93,7 @@ class ActorCritic(nn.Module):
         )
         with torch.no_grad():
             for parameter in self.actor.parameters():
-                parameter.mul_(0.01)  # all actions are about as likely at the beginning
+                parameter.mul_(0.01)  # the initial policy is nearly uniform
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         hidden = self.body(self.encoder(observations).flatten(1)).relu()
@@ -96,11 +101,11 @@ class ActorCritic(nn.Module):
 
 
 class PPO:
-    """A policy and its optimiser."""
+    """A policy and its optimizer."""
 
     def __init__(self, network: ActorCritic, config: SimpleConfig):
         self.network, self.config = network, config
-        self.optimiser = torch.optim.Adam(
+        self.optimizer = torch.optim.Adam(
             network.parameters(),
             config.learning_rate,
             betas=(config.adam_beta1, config.adam_beta2),
@@ -112,9 +117,9 @@ class PPO:
     def learn(
         self, steps: Experience, scaled: Callable[[Tensor], Tensor], rng: np.random.Generator
     ) -> dict[str, float]:
-        """A few passes over the steps in batches; the means of the losses.
+        """`config.passes` passes over the steps in batches; returns the mean losses.
 
-        scaled  makes stored observations what the network reads
+        scaled  converts stored observations to inputs of the network
         """
         size, n = self.config.batch_size, len(steps.actions)
         totals: dict[str, float] = {}
@@ -122,36 +127,31 @@ class PPO:
         for _ in range(self.config.passes):
             order = torch.from_numpy(rng.permutation(n)).to(steps.actions.device)
             for at in range(0, n, size):
-                some = order[at : at + size]
-                seen = scaled(steps.observations[some])
-                for name, value in self._guarded(steps, some, seen).items():
+                chosen = order[at : at + size]
+                with error_location(self.network, f"update {self.n_updates + 1} of the policy"):
+                    losses = self._update(steps, chosen, scaled(steps.observations[chosen]))
+                self.n_updates += 1
+                for name, value in losses.items():
                     totals[name] = totals.get(name, 0.0) + value
                 count += 1
         return {name: total / count for name, total in totals.items()}
-
-    def _guarded(self, steps: Experience, chosen: Tensor, seen: Tensor) -> dict[str, float]:
-        """One update, or an error that names what is broken and the update."""
-        with naming(self.network, f"update {self.n_updates + 1} of the policy"):
-            figures = self._update(steps, chosen, seen)
-        self.n_updates += 1
-        return figures
 
     def _update(self, steps: Experience, chosen: Tensor, observations: Tensor) -> dict[str, float]:
         config = self.config
         logits, values = self.network(observations)
         log_probs = logits.log_softmax(-1)
         advantages = steps.advantages[chosen]
-        log_ratio = taken(log_probs, steps.actions[chosen]) - steps.log_probs[chosen]
+        log_ratio = action_log_probs(log_probs, steps.actions[chosen]) - steps.log_probs[chosen]
         policy = clipped_loss(log_ratio, advantages, config.clip).mean()
         value = (values - steps.returns[chosen]).square().mean() / 2
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
         loss = policy + config.value_weight * value - config.entropy * entropy
         if not torch.isfinite(loss):
-            seen = {"the observation": observations, "the advantage": advantages}
-            seen |= {"the policy": logits, "the value": values, "the loss of PPO": loss}
-            raise ArithmeticError(f"{not_finite(seen)} has a NaN or infinite entry")
+            parts = {"the observation": observations, "the advantage": advantages}
+            parts |= {"the policy": logits, "the value": values, "the loss of PPO": loss}
+            raise ArithmeticError(f"{not_finite(parts)} has a NaN or infinite entry")
         groups = [(list(self.network.parameters()), config.clip_norm)]
-        descend(self.optimiser, self.network, groups, loss)
+        gradient_step(self.optimizer, self.network, groups, loss)
         return {
             "losses/policy": policy.item(),
             "losses/value": value.item(),
@@ -159,20 +159,15 @@ class PPO:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies: what is learnt next leaves them as they are."""
+        """A copy, which later updates do not change."""
         state = {
             "network": dict(self.network.state_dict()),
-            "optimiser": self.optimiser.state_dict(),
+            "optimiser": self.optimizer.state_dict(),
             "n_updates": self.n_updates,
         }
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.network.load_state_dict(state["network"])
-        self.optimiser.load_state_dict(copy.deepcopy(dict(state["optimiser"])))
+        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimiser"])))
         self.n_updates = state["n_updates"]
-
-
-def standardised(advantages: Tensor) -> Tensor:
-    """With mean 0 and spread 1."""
-    return (advantages - advantages.mean()) / (advantages.std() + LEAST_SPREAD)

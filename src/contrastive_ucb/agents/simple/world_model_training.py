@@ -1,8 +1,8 @@
-"""How the world model of SimPLe is learnt: windows of real steps, and its own frames in between.
+"""Training of SimPLe's world model with scheduled sampling (Kaiser et al. 2020).
 
-An update looks `unroll` steps ahead. The first begins with real frames; later ones begin with the
-frame that the model foresaw itself, ever more often (scheduled sampling), so that it learns to go
-on from its own mistakes.
+An update predicts `unroll` steps. The inputs of the first step are real frames; those of later
+steps include the model's own predictions with increasing probability, so that it learns to continue
+from its own errors.
 """
 
 from __future__ import annotations
@@ -17,59 +17,59 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastive_ucb.agents.deep.optim import descend, naming, not_finite
+from contrastive_ucb.agents.deep.optim import error_location, gradient_step, not_finite
 from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.data.history import Windows, read_windows
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.planning.categorical import cross_entropy, project_categorical
 from contrastive_ucb.representation.world_model import WorldModel
 
-MEASURED = 10_000  # steps that say what range vectors have
+MEASURED = 10_000  # latest steps from which the range of vectors is measured
 
 
 class ModelLearner:
-    """A world model and its optimiser.
+    """A world model and its optimizer.
 
-    support  (N,)  the rewards that are told apart
+    support  (N,)  atoms of the reward
     """
 
     def __init__(self, model: WorldModel, support: Tensor, config: SimpleConfig):
         self.model, self.support, self.config = model, support, config
-        self.optimiser = torch.optim.Adam(
+        self.optimizer = torch.optim.Adam(
             model.parameters(), config.model_learning_rate, fused=True
         )
         self.n_updates = 0
 
     def measure(self, replay: Replay) -> None:
-        """Look at the latest steps for the range of what is shown; only vectors need it."""
+        """Measure the range of vectors on the latest steps; images have a fixed range."""
         if self.model.kind == "gaussian":
             windows = read_windows(replay.history, replay.drawable()[-MEASURED:], 1)
             frames = torch.from_numpy(windows.frames[:, -2:]).to(self.support.device)
             self.model.measure(frames.flatten(0, 1), (frames[:, 1] - frames[:, 0]))
 
     def update(self, replay: Replay, rng: np.random.Generator) -> dict[str, float]:
-        """One step of gradient descent; the losses. A NaN stops it before any weight changes."""
-        with naming(self.model, f"update {self.n_updates + 1} of the world model"):
-            figures = self._update(replay, rng)
+        """One update; returns its losses. A NaN raises ArithmeticError and changes no weight."""
+        with error_location(self.model, f"update {self.n_updates + 1} of the world model"):
+            metrics = self._update(replay, rng)
         self.n_updates += 1
-        return figures
+        return metrics
 
     def losses(self, windows: Windows, rng: np.random.Generator, own: float) -> dict[str, Tensor]:
-        """The mean losses () of the steps of the windows.
+        """The mean losses () over the steps of the windows.
 
-        own  how likely a step after the first begins with a frame of the model's own
+        own  probability that the newest input frame of a later step is a prediction
         """
         model, config = self.model, self.config
         model.check(windows.frames)
         size, length = windows.actions.shape
         frames, actions = self.tensor(windows.frames), self.tensor(windows.actions)
-        alive, shown = self.floats(windows.alive), self.floats(windows.shown)
+        alive, has_target = self.floats(windows.alive), self.floats(windows.shown)
         ended, rewards = self.floats(windows.terminated), self.floats(windows.rewards)
-        seen = frames.shape[1] - length
-        history = frames[:, :seen].flatten(1, 2)
+        n_inputs = frames.shape[1] - length
+        history = frames[:, :n_inputs].flatten(1, 2)
         totals = dict.fromkeys(("frame", "bits", "reward", "end"), alive.new_zeros(()))
         for step in range(length):
-            target = frames[:, seen + step]
+            target = frames[:, n_inputs + step]
             draws = self.floats(rng.random((size, config.bits + 1), dtype=np.float32))
             outcome, divergence = model.loss(history, actions[:, step], target, draws[:, 1:])
             frame = model.frame_loss(outcome, history, target, config.loss_floor)
@@ -77,15 +77,15 @@ class ModelLearner:
                 self.reward_mass(rewards[:, step]), outcome.reward.log_softmax(-1)
             )
             end = F.binary_cross_entropy_with_logits(outcome.end, ended[:, step], reduction="none")
-            totals["frame"] = totals["frame"] + (shown[:, step] * frame).sum()
-            # Also where the episode ends: were bits free there, they would tell of the end for
-            # nothing, and nobody would teach the prior to foresee it.
+            totals["frame"] = totals["frame"] + (has_target[:, step] * frame).sum()
+            # Also at the end of an episode: otherwise the bits could encode the end at no cost, and
+            # the prior would not learn to predict it.
             totals["bits"] = totals["bits"] + (alive[:, step] * divergence).sum()
             totals["reward"] = totals["reward"] + (alive[:, step] * reward).sum()
             totals["end"] = totals["end"] + (alive[:, step] * end).sum()
-            mine = model.draw_frame(outcome, history).detach()
-            is_mine = (draws[:, 0] < own).view(-1, *(1,) * (target.ndim - 1))
-            newest = torch.where(is_mine, mine, target)
+            predicted = model.draw_frame(outcome, history).detach()
+            is_predicted = (draws[:, 0] < own).view(-1, *(1,) * (target.ndim - 1))
+            newest = torch.where(is_predicted, predicted, target)
             history = torch.cat([history[:, target.shape[1] :], newest], dim=1)
         return {name: total / alive.sum() for name, total in totals.items()}
 
@@ -100,19 +100,19 @@ class ModelLearner:
         if not torch.isfinite(loss):
             broken = not_finite(losses)
             raise ArithmeticError(f"the loss of the {broken} has a NaN or infinite entry")
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate(self.n_updates + 1)
         groups = [(list(self.model.parameters()), config.model_clip_norm)]
-        descend(self.optimiser, self.model, groups, loss)
+        gradient_step(self.optimizer, self.model, groups, loss)
         return {f"losses/model_{name}": value.item() for name, value in losses.items()}
 
     def learning_rate(self, number: int) -> float:
-        """Of update `number`, which counts from 1: it rises from 0, and stays."""
-        risen = min(1.0, number / max(1, self.config.model_warmup))
-        return self.config.model_learning_rate * risen
+        """Learning rate of update `number` (from 1), with linear warmup."""
+        warmup = min(1.0, number / max(1, self.config.model_warmup))
+        return self.config.model_learning_rate * warmup
 
     def reward_mass(self, rewards: Tensor) -> Tensor:
-        """Rewards (B,) as mass on the atoms (B, N), on the two beside them."""
+        """Rewards (B,) as distributions on the two nearest atoms, (B, N)."""
         mass = rewards.new_zeros(len(rewards), len(self.support))
         mass[:, 0] = 1
         return project_categorical(self.support, rewards[:, None].expand_as(mass), mass)
@@ -124,15 +124,15 @@ class ModelLearner:
         return self.tensor(array).float()
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies: what the learner does next leaves them as they are."""
+        """A copy, which later updates do not change."""
         state = {
             "model": dict(self.model.state_dict()),
-            "optimiser": self.optimiser.state_dict(),
+            "optimiser": self.optimizer.state_dict(),
             "n_updates": self.n_updates,
         }
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
-        self.optimiser.load_state_dict(copy.deepcopy(dict(state["optimiser"])))
+        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimiser"])))
         self.n_updates = state["n_updates"]

@@ -1,3 +1,5 @@
+"""The bonus against hand-computed tables, and its use by the learner."""
+
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -7,12 +9,13 @@ import pytest
 import torch
 from agents.deep_play import SMALL, draw, learner, started, train
 
-from contrastive_ucb.agents.deep.bonus import FEATURE, DeepBonus, PublishedBonus, spread, visits
+from contrastive_ucb.agents.deep.bonus import FEATURE, DeepBonus, PublishedBonus, stratified, visits
 from contrastive_ucb.agents.deep.config import BonusConfig
 from contrastive_ucb.agents.deep.presets import BONUSES
 from contrastive_ucb.bonus.online import EllipticalBonus
 from contrastive_ucb.data.replay import Batch, Replay
 
+pytestmark = pytest.mark.filterwarnings("ignore:a return of")  # of random rewards
 # Two episodes: (s, a) = (1, 0), (2, 1) terminates; (3, 1), (4, 0), (5, 1), (6, 0) is truncated.
 STEPS = [(1, 0, "-"), (2, 1, "T"), (3, 1, "-"), (4, 0, "-"), (5, 1, "-"), (6, 0, "t")]
 DISCOUNT = 0.5
@@ -20,12 +23,12 @@ ROOT = np.sqrt
 
 
 class Table(DeepBonus):
-    """Features that fit on paper: s in the place of the action, or s alone where it is hidden."""
+    """phi(s, a) = factor * s * e_a, or factor * s with hidden features."""
 
-    grown = 1.0
+    factor = 1.0
 
     def feature(self, latent: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        s = self.grown * latent.reshape(-1, 1)
+        s = self.factor * latent.reshape(-1, 1)
         return s if self.is_hidden else s * torch.eye(2)[actions]
 
 
@@ -38,8 +41,8 @@ def table(bonus: BonusConfig, jumps: int = 1) -> Table:
     return Table(config, network, n_actions=2)
 
 
-def remember(bonus: Table, capacity: int = 40) -> Replay:
-    """The two episodes, acted through."""
+def filled(bonus: Table, capacity: int = 40) -> Replay:
+    """A memory of the two episodes."""
     replay = Replay(
         capacity,
         (1,),
@@ -48,14 +51,14 @@ def remember(bonus: Table, capacity: int = 40) -> Replay:
         discount=DISCOUNT,
         jumps=1,
         window=bonus.window,
-        extras=bonus.kept,
+        extras=bonus.extras,
     )
     for s, a, end in STEPS:
         if not replay.history.running:
             replay.begin(frame(s))
-        extras = bonus.visit(torch.tensor([[float(s)]]), a) if bonus.kept else {}
-        shown = 9 if end != "-" else s + 1
-        replay.add(a, 0.0, frame(shown), end == "T", end == "t", **extras)
+        extras = bonus.visit(torch.tensor([[float(s)]]), a) if bonus.extras else {}
+        following = 9 if end != "-" else s + 1
+        replay.add(a, 0.0, frame(following), end == "T", end == "t", **extras)
     return replay
 
 
@@ -64,22 +67,22 @@ def frame(s: int) -> Any:
 
 
 def everything(replay: Replay) -> Batch:
-    """Each transition that can be drawn, once and in order."""
+    """Every transition that can be sampled, once and in order."""
     return replay.sample(np.full(len(replay), 0.5), importance_exponent=0.0)
 
 
-def of_steps(bonus: Table, replay: Replay, batch: Batch) -> list[float]:
+def bonuses(bonus: Table, replay: Replay, batch: Batch) -> list[float]:
     now = torch.from_numpy(replay.observations(batch.index))
-    found: list[float] = bonus.of_steps(batch, replay, now, torch.from_numpy).tolist()
-    return found
+    values: list[float] = bonus.of_batch(batch, replay, now, torch.from_numpy).tolist()
+    return values
 
 
-def test_paper_by_hand() -> None:
-    """Sigma = 1 + the squares of s, action by action; the sum of two bonuses ends with the end."""
+def test_paper_preset() -> None:
+    """Sigma = 1 + the sum of s^2 per action; the sum of two bonuses stops at the end."""
     bonus = table(BONUSES["paper"].bonus)
-    replay = remember(bonus)
-    assert bonus.counted.n_seen == 0  # acting counts nothing
-    found = of_steps(bonus, replay, everything(replay))
+    replay = filled(bonus)
+    assert bonus.counted.n_seen == 0  # acting does not change Sigma
+    found = bonuses(bonus, replay, everything(replay))
     zero, one = ROOT(1 + 1 + 16 + 36), ROOT(1 + 4 + 9 + 25)
     expected = [
         1 / zero + 0.5 * 2 / one,
@@ -90,17 +93,17 @@ def test_paper_by_hand() -> None:
         6 / zero,
     ]
     assert found == pytest.approx(expected)
-    of_steps(bonus, replay, everything(replay))
+    bonuses(bonus, replay, everything(replay))
     assert bonus.counted.sigma[0].diagonal().tolist() == [1 + 2 * 53, 1 + 2 * 38]
 
 
-def test_features_are_stored_at_acting_and_refreshed_when_sampled() -> None:
+def test_stored_features_are_refreshed_when_sampled() -> None:
     bonus = table(BONUSES["paper"].bonus)
-    replay = remember(bonus)
-    bonus.grown = 10.0
-    batch = replay.sample(np.array([0.5]), importance_exponent=0.0)  # (3, 1) or its like
+    replay = filled(bonus)
+    bonus.factor = 10.0
+    batch = replay.sample(np.array([0.5]), importance_exponent=0.0)
     at = int(batch.index[0])
-    of_steps(bonus, replay, batch)
+    bonuses(bonus, replay, batch)
     times = visits(replay)
     stored = replay.extra(FEATURE, times)
     for time, feature, (s, a, _) in zip(times, stored, STEPS, strict=True):
@@ -108,40 +111,40 @@ def test_features_are_stored_at_acting_and_refreshed_when_sampled() -> None:
         assert feature.tolist() == (factor * s * np.eye(2)[a]).tolist()
 
 
-def test_reference_by_hand() -> None:
-    """All steps of the windows, the action before, and an end that only the first step makes.
+def test_reference_preset() -> None:
+    """All steps of the windows, previous actions, and a sum cut only by an end at the first step.
 
-    Window of (1, 0): it ends at step 1 <= K, so observation 2 is shown to its end; the actions
-    before are ?, 0, 1, 1. Window of (2, 1): it ends at once, 2 is shown four times with 0, 1, 1, 0.
-    Window of (3, 1): its end comes at step 3 > K; 3, 4, 5, 6 with 1, 1, 0, 1.
+    Window of (1, 0): it ends at step 1 <= K, so observation 2 repeats; previous actions ?, 0, 1, 1.
+    Window of (2, 1): it ends at once, 2 repeats four times with 0, 1, 1, 0. Window of (3, 1): it
+    ends at step 3 > K; 3, 4, 5, 6 with 1, 1, 0, 1.
     """
     bonus = table(BONUSES["reference"].bonus)
     assert bonus.window == 2 + 1 + 1
-    assert bonus.kept == {}
-    replay = remember(bonus)
+    assert bonus.extras == {}
+    replay = filled(bonus)
     batch = everything(replay)
     assert batch.index.tolist() == [0, 1, 3]
-    found = of_steps(bonus, replay, batch)
+    found = bonuses(bonus, replay, batch)
     zero = 1 + 4 + (4 + 4) + 25
     one = (4 + 4) + (4 + 4) + 9 + 16 + 36
     expected = [(1 + 0.5 * 2) / ROOT(zero), 0.0, (3 + 0.5 * 4) / ROOT(one)]
     assert found == pytest.approx(expected, rel=1e-5)
     assert bonus.counted.sigma.dtype == torch.float32
-    of_steps(bonus, replay, batch)  # each replay is counted again
+    bonuses(bonus, replay, batch)  # replayed pairs count again
     assert bonus.counted.sigma[0].diagonal().tolist() == pytest.approx([2 * zero, 2 * one])
 
 
-def test_algorithm_1_by_hand() -> None:
-    """One block an action over the visits; replaying counts nothing, and 2s are 4 times as much."""
+def test_algorithm_1_preset() -> None:
+    """One Sigma per action over visits, unchanged by replay; doubled features give 4 Sigma."""
     bonus = table(BONUSES["algorithm-1"].bonus)
-    replay = remember(bonus)
+    replay = filled(bonus)
     sums = torch.tensor([53.0, 38.0])
     assert bonus.counted.sigma.flatten().tolist() == pytest.approx((0.01 + sums).tolist())
     zero, one = ROOT(0.01 + 53), ROOT(0.01 + 38)
-    found = of_steps(bonus, replay, everything(replay))
+    found = bonuses(bonus, replay, everything(replay))
     assert found[:2] == pytest.approx([0.1 * (1 / zero + 0.5 * 2 / one), 0.1 * 2 / one])
     assert bonus.of_all(torch.tensor([[7.0]]))[0].tolist() == pytest.approx([0.7 / zero, 0.7 / one])
-    bonus.grown = 2.0
+    bonus.factor = 2.0
     rng = np.random.default_rng(0)
     bonus.after_update(99, replay, torch.from_numpy, rng)
     assert bonus.counted.sigma.flatten().tolist() == pytest.approx((0.01 + sums).tolist())
@@ -150,14 +153,14 @@ def test_algorithm_1_by_hand() -> None:
     assert replay.extra(FEATURE, np.array([0]))[0].tolist() == [2.0]
 
 
-def test_a_rebuild_from_a_part_of_the_visits_stands_for_all() -> None:
+def test_rebuild_from_a_sample_of_visits_is_reweighted() -> None:
     bonus = table(replace(BONUSES["algorithm-1"].bonus, rebuild_sample=3))
-    replay = remember(bonus)
+    replay = filled(bonus)
     bonus.after_update(100, replay, torch.from_numpy, np.random.default_rng(0))
     assert bonus.counted.n_seen == pytest.approx(6)
 
 
-def test_visits_are_all_stored_transitions_with_a_whole_observation() -> None:
+def test_visits_are_transitions_with_complete_observations() -> None:
     replay = Replay(12, (1,), np.float32, stack=3, n_step=2)
     replay.begin(frame(0))
     for time in range(5):
@@ -166,65 +169,65 @@ def test_visits_are_all_stored_transitions_with_a_whole_observation() -> None:
     assert replay.drawable().tolist() == [0, 1, 2, 3]
     for time in range(5, 14):
         replay.add(0, 0.0, frame(time), False, False)
-    # Transition 2 is the oldest of twelve; stacks of three reach back, so 4 is the first whole one.
+    # Transition 2 is the oldest of twelve; with stacks of three, 4 is the first complete one.
     assert visits(replay).tolist() == list(range(4, 14))
     assert set(replay.drawable()) <= set(visits(replay))
 
 
-def test_a_spread_takes_each_time_equally_often() -> None:
+def test_stratified_sample_is_uniform() -> None:
     times, counts = np.arange(10, 17), np.zeros(17)
     rng = np.random.default_rng(0)
     for _ in range(4000):
-        np.add.at(counts, spread(times, 5, rng), 1)
+        np.add.at(counts, stratified(times, 5, rng), 1)
     assert counts[10:] / 4000 == pytest.approx(np.full(7, 5 / 7), abs=0.04)
-    assert spread(times, 7, rng).tolist() == times.tolist()
+    assert stratified(times, 7, rng).tolist() == times.tolist()
 
 
-def test_switches_alone_by_hand() -> None:
+def test_single_settings() -> None:
     paper = BONUSES["paper"].bonus
     zero, one = ROOT(1 + 1 + 16 + 36), ROOT(1 + 4 + 9 + 25)
     first = table(replace(paper, steps="first"))
-    replay = remember(first)
-    found = of_steps(first, replay, everything(replay))
+    replay = filled(first)
+    found = bonuses(first, replay, everything(replay))
     assert found == pytest.approx([1 / zero, 2 / one, 3 / one, 4 / zero, 5 / one, 6 / zero])
 
     later = table(replace(paper, steps="later"))
-    replay = remember(later)
-    found = of_steps(later, replay, everything(replay))
+    replay = filled(later)
+    found = bonuses(later, replay, everything(replay))
     every = table(paper)
-    replay = remember(every)
-    whole = of_steps(every, replay, everything(replay))
+    replay = filled(every)
+    whole = bonuses(every, replay, everything(replay))
     of_first = [1 / zero, 2 / one, 3 / one, 4 / zero, 5 / one, 6 / zero]
     assert found == pytest.approx([a - b for a, b in zip(whole, of_first, strict=True)], abs=1e-6)
     assert max(found) > 0
 
     published = table(replace(paper, cut="published"))
     assert published.window == 2
-    replay = remember(published)
+    replay = filled(published)
     batch = everything(replay)
-    assert batch.index.tolist() == [0, 1, 3, 4, 5]  # the last one has no second transition
-    found = of_steps(published, replay, batch)
+    assert batch.index.tolist() == [0, 1, 3, 4, 5]  # the last one has no successor
+    found = bonuses(published, replay, batch)
     zero, one = ROOT(1 + 1 + 16), ROOT(1 + 4 + 9 + 25)
     assert found[:2] == pytest.approx([1 / zero + 0.5 * 2 / one, 0.0])
 
     previous = table(replace(paper, action="previous"))
-    replay = remember(previous)
+    replay = filled(previous)
     batch = everything(replay)
-    found = of_steps(previous, replay, batch)
+    found = bonuses(previous, replay, batch)
     zero, one = ROOT(1 + 1 + 4 + 25), ROOT(1 + 9 + 16)  # 1, 2, 5 after 0 and 3, 4 after 1
     assert found[:3] == pytest.approx(
         [1 / zero + 0.5 * 2 / zero, 2 / zero, 3 / one + 0.5 * 4 / one]
     )
 
     window = table(replace(paper, pairs="window"))
-    replay = remember(window)
-    found = of_steps(window, replay, everything(replay))
+    replay = filled(window)
+    found = bonuses(window, replay, everything(replay))
     zero, one = 1 + 1 + 16 + 16 + 16 + 36, 1 + 4 + 9 + 4 + 9 + 25 + 9 + 25
     assert window.counted.sigma[0].diagonal().tolist() == [zero, one]
     assert found[:2] == pytest.approx([1 / ROOT(zero) + 0.5 * 2 / ROOT(one), 2 / ROOT(one)])
 
 
-SWITCHES: list[dict[str, Any]] = [
+SETTINGS: list[dict[str, Any]] = [
     {"feature": "hidden"},
     {"pairs": "window"},
     {"pairs": "visits", "rebuild_every": 3},
@@ -242,29 +245,26 @@ SWITCHES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("switch", SWITCHES, ids=str)
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
 @pytest.mark.parametrize("shape", [(4,), (2, 10, 10)], ids=["vector", "image"])
-def test_every_switch_runs_in_the_learner(switch: dict[str, Any], shape: tuple[int, ...]) -> None:
-    bonus = replace(BONUSES["paper"].bonus, **switch)
+def test_every_setting_runs_in_the_learner(setting: dict[str, Any], shape: tuple[int, ...]) -> None:
+    bonus = replace(BONUSES["paper"].bonus, **setting)
     agent = learner(spr_weight=1.0, bonus=bonus, shape=shape, stack=2)
     replay, rng = started(agent)
     train(agent, replay, 4, rng)
     assert agent.update(replay, draw(agent, replay, rng))["bonus/mean"] > 0
 
 
-def test_features_too_large_to_be_kept_stop_the_run() -> None:
-    """They would become infinite in the replay, and be noticed much later."""
-    agent = learner(bonus=BONUSES["algorithm-1"].bonus)
-    assert agent.bonus is not None
-    kept = agent.bonus._stored(torch.tensor([[60_000.0]]))
-    assert kept.dtype == np.float16
-    assert np.isfinite(kept).all()
-    for bad in (1e6, float("inf"), float("nan")):
-        with pytest.raises(ArithmeticError, match="a feature of the bonus is"):
-            agent.bonus._stored(torch.tensor([[1.0, bad]]))
+def test_features_above_the_range_of_float16_raise() -> None:
+    bonus = table(BONUSES["algorithm-1"].bonus)
+    stored = bonus.visit(torch.tensor([[60_000.0]]), 0)[FEATURE]
+    assert stored.dtype == np.float16
+    assert np.isfinite(stored).all()
+    with pytest.raises(ArithmeticError, match=r"feature of the bonus is 1e\+06, above the limit"):
+        bonus.visit(torch.tensor([[1e6]]), 0)
 
 
-def test_the_reference_asks_for_features_with_the_noise_of_the_update_before() -> None:
+def test_reference_features_use_the_noise_of_the_previous_update() -> None:
     agent = learner(spr_weight=1.0, bonus=BONUSES["reference"].bonus)
     replay, rng = started(agent)
     before = agent.network.head.first.noise_in.clone()
@@ -281,13 +281,13 @@ def test_the_reference_asks_for_features_with_the_noise_of_the_update_before() -
     assert not torch.equal(agent.network.head.first.noise_in, before)
 
 
-def test_published_numerics_agree_while_the_matrix_is_well_conditioned() -> None:
+def test_published_numerics_agree_if_sigma_is_well_conditioned() -> None:
     rng = torch.Generator().manual_seed(0)
     phi = torch.randn(50, 4, generator=rng)
     block = torch.arange(50) % 3
     exact, published = EllipticalBonus(4, 2.0, 0.1, blocks=3), PublishedBonus(4, 2.0, 0.1, blocks=3)
-    for one in (exact, published):
-        one.observe(phi, block, weight=2.0)
+    for kind in (exact, published):
+        kind.observe(phi, block, weight=2.0)
     assert torch.allclose(exact(phi, block), published(phi, block), rtol=1e-4)
     assert torch.allclose(exact.of_all(phi), published.of_all(phi), rtol=1e-4)
     again = PublishedBonus(4, 2.0, 0.1, blocks=3)
@@ -298,8 +298,8 @@ def test_published_numerics_agree_while_the_matrix_is_well_conditioned() -> None
     assert torch.allclose(exact.of_all(phi), published.of_all(phi), rtol=1e-3)
 
 
-def test_published_numerics_make_zeros_of_what_is_no_number() -> None:
-    """One direction seen a million times: float32 forgets the ridge, and the inverse is garbage."""
+def test_published_numerics_replace_nan_by_zero() -> None:
+    """After one direction a million times, the float32 sum has lost the ridge."""
     bonus = PublishedBonus(3, ridge=1e-5)
     bonus.observe(torch.ones(1, 3) / 3, weight=1e6)
     found = bonus(torch.eye(3))
@@ -307,8 +307,59 @@ def test_published_numerics_make_zeros_of_what_is_no_number() -> None:
     assert (found == 0).any()
 
 
-def test_published_numerics_do_not_hide_a_broken_feature() -> None:
+def test_published_numerics_raise_for_a_nan_feature() -> None:
     with pytest.raises(ArithmeticError, match="features have a NaN"):
         PublishedBonus(2).observe(torch.tensor([[0.0, float("nan")]]))
     with pytest.raises(ValueError, match="same dim and blocks"):
         PublishedBonus(2).load_state_dict(PublishedBonus(3).state_dict())
+
+
+VISITS = BonusConfig(feature="hidden", pairs="visits", scale=3.0, ridge=0.5, optimistic=True)
+
+
+def test_optimistic_bonus_is_computed_at_the_next_state() -> None:
+    agent = learner(noisy=0.0, bonus=VISITS)
+    replay, rng = started(agent)
+    batch, asked = draw(agent, replay, rng), list[torch.Tensor]()
+    assert agent.bonus is not None
+    inner = agent.bonus.of_all
+    agent.bonus.of_all = lambda latent: asked.append(latent) or inner(latent)  # type: ignore[method-assign, func-returns-value]
+    ahead = agent.network.encoder(torch.from_numpy(batch.bootstrap)).detach()
+    agent.update(replay, batch)
+    torch.testing.assert_close(asked[0], ahead)
+
+
+def test_updates_rebuild_sigma_with_current_features() -> None:
+    bonus = BonusConfig(feature="hidden", pairs="visits", scale=1.0, ridge=0.5, rebuild_every=3)
+    agent = learner(noisy=0.0, bonus=bonus)
+    replay, rng = started(agent)
+    train(agent, replay, 2, rng)
+    assert agent.bonus is not None
+    before = agent.bonus.counted.sigma.clone()  # type: ignore[union-attr]
+    agent.update(replay, draw(agent, replay, rng))
+    times = np.arange(replay.history.oldest, replay.history.now)
+    times = times[~replay.history.at("closing", times)]
+    latent = agent.network.encoder(torch.from_numpy(replay.observations(times)))
+    phi = agent.network.head.hidden(latent, noisy=False).detach().double()
+    taken = replay.actions(times)
+    expected = torch.stack([
+        0.5 * torch.eye(phi.shape[1], dtype=torch.float64) + phi[taken == a].mT @ phi[taken == a]
+        for a in range(agent.n_actions)
+    ])  # fmt: skip
+    after = agent.bonus.counted.sigma  # type: ignore[union-attr]
+    torch.testing.assert_close(after.view_as(expected), expected, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(before, after)
+
+
+@pytest.mark.parametrize("feature", ["probs", "hidden"])
+@pytest.mark.parametrize("noisy", [False, True])
+def test_setting_noisy_controls_noise_of_features(feature: Any, noisy: bool) -> None:
+    agent = learner(noisy=2.0, bonus=BonusConfig(feature=feature, scale=1.0, noisy=noisy))
+    latent, actions = agent.network.encoder(torch.ones(1, 4)), torch.tensor([0])
+    found = []
+    assert agent.bonus is not None
+    for _ in range(2):
+        agent._sample_noise()
+        found.append((agent.bonus.feature(latent, actions), agent.bonus.of_all(latent)))
+    same = [torch.equal(a, b) for a, b in zip(*found, strict=True)]
+    assert same == [not noisy, not noisy]

@@ -1,17 +1,20 @@
-"""What the network reads in an update, against a loop over samples and steps."""
+"""Inputs of an update against a loop over samples and steps."""
 
 import numpy as np
+import pytest
 import torch
+from agents.deep_play import draw, learner, started
 
 from contrastive_ucb.agents.deep.config import RainbowConfig
 from contrastive_ucb.agents.deep.inputs import PAD, Inputs
+from contrastive_ucb.agents.deep.presets import configure
 from contrastive_ucb.data.replay import Batch
 
 B, K, STACK, SIZE = 3, 2, 2, 40
 
 
 def batch(seed: int = 0) -> Batch:
-    """Frames that are all different."""
+    """A batch of different frames."""
     rng = np.random.default_rng(seed)
     none = np.zeros(0, dtype=np.float32)
     return Batch(
@@ -30,15 +33,15 @@ def batch(seed: int = 0) -> Batch:
 
 
 def augmented(stack: np.ndarray, offset: np.ndarray, noise: float) -> np.ndarray:
-    """A stack (STACK, SIZE, SIZE): padded by its border, cut at the offset, brightened."""
+    """A stack (STACK, SIZE, SIZE), padded, cropped at the offset, with changed intensity."""
     row, column = offset
     padded = np.pad(stack, ((0, 0), (PAD, PAD), (PAD, PAD)), mode="edge")
     cut = padded[:, row : row + SIZE, column : column + SIZE].astype(np.float32)
     return cut / 255 * (1 + 0.05 * np.clip(noise, -2, 2))
 
 
-def test_augmented_images_are_those_of_a_loop_over_samples_and_steps() -> None:
-    """Which step each target is of, and that s_t+n and the targets are augmented too."""
+def test_augmented_inputs_equal_loop() -> None:
+    """Also the order of the targets, and the augmentation of s_t+n."""
     inputs, given = Inputs((1, SIZE, SIZE), STACK, RainbowConfig(spr_weight=1.0)), batch()
     now, later = inputs.of_batch(given, np.random.default_rng(7))
     rng = np.random.default_rng(7)
@@ -58,7 +61,7 @@ def test_augmented_images_are_those_of_a_loop_over_samples_and_steps() -> None:
         np.testing.assert_allclose(later[B * K + i].numpy(), expected, atol=1e-6)
 
 
-def test_without_augmentation_they_are_the_frames() -> None:
+def test_inputs_without_augmentation() -> None:
     config = RainbowConfig(spr_weight=1.0, augment=False)
     given = batch()
     now, later = Inputs((1, SIZE, SIZE), STACK, config).of_batch(given, np.random.default_rng(0))
@@ -67,3 +70,36 @@ def test_without_augmentation_they_are_the_frames() -> None:
     steps = torch.stack([frames[:, k : k + STACK] for k in range(1, K + 1)], 1).flatten(0, 1)
     torch.testing.assert_close(later[: B * K], steps)
     torch.testing.assert_close(later[B * K :], torch.from_numpy(given.bootstrap).float() / 255)
+
+
+def test_scale_of_inputs() -> None:
+    config = configure("spr", {})
+    screen = np.full((1, 4, 84, 84), 255, dtype=np.uint8)
+    grid, vector = np.ones((1, 6, 10, 10), dtype=np.uint8), np.full((1, 3), 7, dtype=np.float32)
+    assert Inputs((1, 84, 84), 4, config).plain(screen).unique().tolist() == pytest.approx([1.0])
+    assert Inputs((6, 10, 10), 1, config).plain(grid).unique().tolist() == [1.0]
+    assert Inputs((3,), 1, config).plain(vector).unique().tolist() == [7.0]
+    scaled = Inputs((6, 10, 10), 1, configure("spr", {"frame_max": 4.0})).plain(grid)
+    assert scaled.unique().tolist() == [0.25]
+    assert not Inputs((6, 10, 10), 1, config).augments
+    assert not Inputs((1, 84, 84), 4, configure("spr", {"augment": False})).augments
+
+
+@pytest.mark.parametrize(("channels", "stack"), [(1, 4), (3, 2)])
+def test_frames_of_a_stack_share_shift_and_intensity(channels: int, stack: int) -> None:
+    """With identical frames, all channels of an augmented stack are equal."""
+    agent = learner(shape=(channels, 40, 40), stack=stack, spr_weight=1.0, hidden=4)
+    replay, rng = started(agent)
+    picture = rng.integers(100, 256, (40, 40), dtype=np.uint8)
+    replay.history.frame[:-1] = picture
+    first = replay.history.at("start", np.arange(replay.history.now))
+    sampled = draw(agent, replay, rng)
+    now, later = agent.inputs.of_batch(sampled, rng)
+    assert now.shape == (6, stack * channels, 40, 40)
+    assert len(later) == 6 * 2 + 6
+    old = sampled.index - first[sampled.index] >= stack  # stacks without zero frames
+    assert old.any()
+    for seen in now[torch.from_numpy(old)]:
+        assert torch.equal(seen, seen[:1].expand_as(seen))
+        assert seen.max() <= 1.1
+    assert len({float(seen[-1].sum()) for seen in now}) == 6  # stacks differ

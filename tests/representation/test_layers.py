@@ -1,4 +1,4 @@
-"""Products in bfloat16: which factors are rounded, and that nothing else is."""
+"""Products in bfloat16 against explicit rounding; rescaling and its gradient against torch."""
 
 from copy import deepcopy
 from typing import Any
@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from agents.deep_play import draw, learner, started, train
+from agents.deep_play import draw, learner, started
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from contrastive_ucb.representation.encoders import Encoder
 from contrastive_ucb.representation.heads import DuelingHead
-from contrastive_ucb.representation.layers import dtype_of, rescale
+from contrastive_ucb.representation.layers import dtype_of, flatten, rescale
 from contrastive_ucb.representation.spr import TransitionModel
 
+pytestmark = pytest.mark.filterwarnings("ignore:a return of")  # of random rewards
 LOW = dtype_of("bfloat16")
 BREAKOUT: dict[str, Any] = {"shape": (4, 10, 10), "spr_weight": 2.0}
 
@@ -28,37 +31,33 @@ def uniform(*shape: int) -> Tensor:
 
 
 def rounded(x: Tensor) -> Tensor:
-    """To the nearest number of 8 bits, by hand, as float64."""
+    """Rounded to 8 bits of precision, as float64."""
     mantissa, exponent = torch.frexp(x.detach().double())
     return torch.ldexp(torch.round(mantissa * 2**8) / 2**8, exponent)
 
 
-def test_the_setting_names_what_products_are_rounded_to() -> None:
-    assert dtype_of("float32") is None
-    assert dtype_of("bfloat16") is torch.bfloat16
-
-
-def test_layers_of_the_encoder_multiply_rounded_numbers() -> None:
+def test_encoder_rounds_inputs_and_weights() -> None:
     encoder, seen = Encoder((4, 84, 84), rng(), rescaled=True, rounded=LOW), uniform(3, 4, 84, 84)
     latent = rounded(seen)
     for layer, stride in zip(encoder.layers, (4, 2, 1), strict=True):
-        weight, bias = (rounded(one) for one in (layer.weight, layer.bias))
+        weight, bias = rounded(layer.weight), rounded(layer.bias)
         latent = rounded(F.conv2d(latent, weight, bias, stride)).relu()
     found = encoder(seen)
     assert found.dtype == torch.float32
     error = (found - rescale(latent)).abs().mean()
-    assert error < 1e-5  # a sum next to the middle of two numbers may be rounded either way
+    assert error < 1e-5  # ties may be rounded either way
     plain = Encoder((4, 84, 84), rng(), rescaled=True)(seen)
     assert (found - plain).abs().mean() > 20 * error
 
 
-def test_the_first_layer_of_the_head_alone_is_rounded() -> None:
+def test_only_the_first_layer_of_the_head_is_rounded() -> None:
     head, plain = (DuelingHead(3136, 6, 51, rng(), rounded=low) for low in (LOW, None))
     latent = uniform(5, 3136)
     head.sample_noise(rng(1))
     plain.sample_noise(rng(1))
-    for noisy, made in ((False, [head.first.weight, head.first.bias]), (True, head.first._make())):
-        weight, bias = (rounded(one) for one in made)
+    plain_parameters = [head.first.weight, head.first.bias]
+    for noisy, made in ((False, plain_parameters), (True, head.first._add_noise())):
+        weight, bias = (rounded(parameter) for parameter in made)
         expected = rounded(rounded(latent) @ weight.mT + bias)
         found = head.first(latent, noisy)
         np.testing.assert_allclose(found.detach(), expected, atol=1e-4)
@@ -69,7 +68,7 @@ def test_the_first_layer_of_the_head_alone_is_rounded() -> None:
 
 
 def unroll_slowly(model: TransitionModel, latent: Tensor, moves: Tensor) -> Tensor:
-    """Each layer in bfloat16 by itself, its input and output float32, with torch's own gradient."""
+    """Each layer in bfloat16, its input and output in float32, with the gradient of autograd."""
 
     def layer(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         x, weight, bias = x.bfloat16(), weight.bfloat16(), bias.bfloat16()
@@ -87,7 +86,7 @@ def unroll_slowly(model: TransitionModel, latent: Tensor, moves: Tensor) -> Tens
 
 
 @pytest.mark.parametrize("shape", [(8, 7, 7), (12,)])
-def test_the_transition_model_rounds_before_its_layers(shape: tuple[int, ...]) -> None:
+def test_transition_model_rounds_before_its_layers(shape: tuple[int, ...]) -> None:
     moves = torch.from_numpy(rng(4).integers(0, 3, (16, 5)))
     model, target = TransitionModel(shape, 3, rng(), rounded=LOW), uniform(5, 16, *shape)
     found = []
@@ -104,11 +103,11 @@ def test_the_transition_model_rounds_before_its_layers(shape: tuple[int, ...]) -
     assert 1e-3 < (plain - found[0][0]).norm() / plain.norm() < 0.05
 
 
-def test_an_update_is_that_of_float32_but_for_rounding() -> None:
-    """Losses and the direction of every weight, of learners that differ in nothing else.
+def test_update_equals_float32_up_to_rounding() -> None:
+    """Compares losses and the direction of every weight's change.
 
-    Not more than the direction: where the largest entry of a latent is nearly as large as another,
-    rounding moves the gradient of SPR's rescaling from one to the other.
+    Only the direction: where the largest entry of a latent is nearly as large as another, rounding
+    moves the gradient of SPR's rescaling from one to the other.
     """
     agents = [
         learner(**BREAKOUT, precision=name, learning_rate=1.0, adam_eps=1.0)
@@ -130,8 +129,8 @@ def test_an_update_is_that_of_float32_but_for_rounding() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"target_every": 3}, {"curl_weight": 1.0, "spr_weight": 0.0}])
-def test_the_setting_reaches_every_large_layer(settings: dict[str, Any]) -> None:
-    """Also those of the target network and of CURL's keys."""
+def test_setting_applies_to_every_large_layer(settings: dict[str, Any]) -> None:
+    """Including those of the target network and of CURL's key networks."""
     for name, low in (("float32", None), ("bfloat16", LOW)):
         agent = learner(**BREAKOUT | settings, precision=name)
         found = [
@@ -145,18 +144,77 @@ def test_the_setting_reaches_every_large_layer(settings: dict[str, Any]) -> None
         assert {key for key, _ in found} >= {"encoder", "head.first"} | extra
 
 
-def test_a_learner_that_was_saved_goes_on_with_the_same_bits() -> None:
-    settings = BREAKOUT | {"precision": "bfloat16"}
-    straight, stopped = learner(**settings), learner(**settings)
-    after = []
-    for agent in (straight, stopped):
-        replay, stream = started(agent)
-        train(agent, replay, 4, stream)
-        if agent is stopped:
-            agent = learner(seed=1, **settings)
-            agent.load_state_dict(stopped.state_dict())
-        train(agent, replay, 4, stream)
-        assert agent.n_updates == 8
-        after.append(agent.network.state_dict())
-    for name, weight in after[0].items():
-        assert torch.equal(weight, after[1][name]), name
+# --- Rescaling and memory layout
+
+
+def normal(*shape: int) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(7).standard_normal(shape, dtype=np.float32))
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 4, 2), (5, 24)])
+@pytest.mark.parametrize("is_channels_last", [False, True])
+def test_rescale_per_sample(shape: tuple[int, ...], is_channels_last: bool) -> None:
+    x = normal(*shape)
+    if is_channels_last and len(shape) == 4:
+        x = x.contiguous(memory_format=torch.channels_last)
+    got = rescale(x)
+    for row, out in zip(x.numpy(), got.numpy(), strict=True):
+        np.testing.assert_allclose(out, (row - row.min()) / (row.max() - row.min()), atol=1e-6)
+    assert got.stride() == x.stride()
+    assert got.flatten(1).amin(1).tolist() == [0] * 5
+    assert got.flatten(1).amax(1).tolist() == [1] * 5
+
+
+def test_rescaled_constant_is_zero_with_finite_gradient() -> None:
+    x = torch.stack([torch.full((3, 2, 2), 0.7), torch.zeros(3, 2, 2)]).requires_grad_()
+    out = rescale(x)
+    assert out.abs().max() == 0
+    out.sum().backward()
+    assert x.grad is not None
+    assert torch.isfinite(x.grad).all()
+
+
+def test_gradcheck_of_rescale() -> None:
+    x = normal(3, 2, 3, 2).double().requires_grad_()
+    assert torch.autograd.gradcheck(rescale, (x,))
+
+
+def test_flatten_is_a_view_if_channels_are_last() -> None:
+    image = normal(2, 3, 4, 5)
+    last = image.contiguous(memory_format=torch.channels_last)
+    assert flatten(last).data_ptr() == last.data_ptr()
+    assert torch.equal(flatten(last), flatten(image))
+    np.testing.assert_array_equal(
+        flatten(image), image.numpy().transpose(0, 2, 3, 1).reshape(2, -1)
+    )
+    assert torch.equal(flatten(normal(2, 6)), normal(2, 6))
+
+
+def plain(latent: Tensor) -> Tensor:
+    """With torch's min and max, whose gradient goes to one entry each."""
+    rows = latent.movedim(1, -1).flatten(1)
+    low, high = rows.min(1, keepdim=True).values, rows.max(1, keepdim=True).values
+    out = (rows - low) / torch.where(high == low, 1, high - low)
+    return out.view(len(out), *latent.shape[2:], latent.shape[1]).movedim(-1, 1)
+
+
+@given(
+    shape=st.sampled_from([(3, 5), (2, 3, 2, 2), (1, 1), (4, 2, 1, 3)]),
+    seed=st.integers(0, 99),
+    is_channels_last=st.booleans(),
+    clipped=st.booleans(),
+)
+def test_gradient_equals_that_of_min_and_max(
+    shape: tuple[int, ...], seed: int, is_channels_last: bool, clipped: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = torch.from_numpy(rng.standard_normal(shape))
+    if clipped:
+        x = x.relu()  # many equal minima, as in latents, and constant samples
+    if is_channels_last and len(shape) == 4:
+        x = x.to(memory_format=torch.channels_last)
+    x.requires_grad_()
+    gradient = torch.from_numpy(rng.standard_normal(shape))
+    (got,) = torch.autograd.grad(rescale(x), x, gradient)
+    (want,) = torch.autograd.grad(plain(x), x, gradient)
+    torch.testing.assert_close(got, want)

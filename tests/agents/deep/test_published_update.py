@@ -1,7 +1,7 @@
-"""`reference` against the published SPR-UCB code, on equal weights, data, noise and augmentation.
+"""The preset `reference` against the published SPR-UCB code, on equal weights, data and noise.
 
 See `published_inputs.py`. The published code ran in float64. Our network also runs in float64 for
-three updates, and in float32, as it is used, for one.
+three updates, and in float32 (the default) for one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from agents.published_inputs import (
+from agents.deep.published_inputs import (
     BATCH,
     CONVOLUTIONS,
     ENDS,
@@ -99,7 +99,7 @@ def set_noise(head: DuelingHead, update: int) -> None:
         into = torch.stack([given[name][0] for name in names])
         layer.noise_in = channels_last(into) if layer is head.first else into
         layer.noise_out = torch.cat([given[name][1] for name in names])
-        layer._made = None
+        layer._cache = None
 
 
 @torch.no_grad()
@@ -129,7 +129,7 @@ def _kind(x: np.ndarray, dtype: torch.dtype) -> Any:
 
 
 def stored(agent: Rainbow) -> tuple[Replay, np.ndarray]:
-    """The streams one after the other, and the times at which the windows of the batch start."""
+    """A memory of the streams in sequence, and the start times of the windows."""
     replay, index = agent.new_replay(), []
     frames, actions, rewards = streams()
     for stream in range(BATCH):
@@ -155,7 +155,7 @@ def batch_at(replay: Replay, index: np.ndarray, update: int) -> Batch:
 
 
 def augment(agent: Rainbow, update: int) -> None:
-    """The published augmentations in place of our own draws."""
+    """Replace our augmentation by the published one."""
     inputs, dtype = agent.inputs, agent.network.support.dtype
 
     def of_batch(batch: Batch, rng: Any) -> tuple[Tensor, Tensor]:
@@ -179,14 +179,14 @@ def augment(agent: Rainbow, update: int) -> None:
     [(torch.float64, 3, 2e-5, 2e-8), (torch.float32, 1, 1e-4, 2e-6)],
     ids=str,
 )
-def test_updates_are_those_of_the_published_code(
+def test_updates_equal_the_published_code(
     dtype: torch.dtype,
     updates: int,
     rounding: float,
     moved: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A step of Adam moves a weight by up to 1e-4, of which `moved` may be off."""
+    """A step of Adam changes a weight by up to 1e-4; `moved` is the tolerance of the change."""
     agent = learner(dtype)
     replay, index = stored(agent)
     seen: dict[str, Any] = {}
@@ -203,7 +203,7 @@ def test_updates_are_those_of_the_published_code(
     record(agent, "_next_actions", "next_a")
     record(agent, "_target", "target_p")
     record(agent, "_value_losses", "losses")
-    record(agent.bonus, "of_steps", "bonus")
+    record(agent.bonus, "of_batch", "bonus")
     record(rainbow, "spr_loss", "spr")
     for update in range(1, updates + 1):
 

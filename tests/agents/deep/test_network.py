@@ -1,3 +1,5 @@
+"""The network of the deep agents: shapes, Q values and parameter groups."""
+
 from dataclasses import replace
 from math import inf
 
@@ -34,13 +36,13 @@ def test_q_is_the_mean_of_the_distribution() -> None:
     assert torch.allclose(network.q_values(latent), expected, atol=1e-6)
 
 
-def test_a_plain_value_is_its_own_mean() -> None:
+def test_q_of_scalar_values() -> None:
     network = make(distributional=False)
     latent = network.encoder(torch.linspace(-1, 1, 20).view(5, 4))
     assert torch.equal(network.q_values(latent), network.head(latent)[:, :, 0])
 
 
-def test_every_parameter_is_in_one_group_and_the_predictor_has_no_limit() -> None:
+def test_every_parameter_is_in_one_group_and_the_predictor_is_not_clipped() -> None:
     network = make(spr_weight=1.0)
     groups = network.groups(10.0)
     together = [id(x) for group, _ in groups for x in group]
@@ -50,7 +52,17 @@ def test_every_parameter_is_in_one_group_and_the_predictor_has_no_limit() -> Non
 
 
 @pytest.mark.parametrize("spr_weight", [0.0, 1.0])
-def test_only_self_prediction_rescales_latents(spr_weight: float) -> None:
+def test_only_spr_rescales_latents(spr_weight: float) -> None:
     network = make(spr_weight=spr_weight)
     assert network.encoder.rescaled == (spr_weight > 0)
     assert (network.prediction is not None) == (spr_weight > 0)
+
+
+def test_gradients_of_two_streams_are_averaged_except_in_curl() -> None:
+    images = (2, 40, 40)
+    scales = []
+    for weight in (0.0, 1.0):
+        config = replace(SMALL, streams=2, curl_weight=weight)
+        network = Network(images, 3, config, (-2.0, 2.0), np.random.default_rng(0))
+        scales.append(network.head.gradient_scale)
+    assert scales == [2**-0.5, 1.0]

@@ -1,4 +1,4 @@
-"""Rollouts inside a world model, step by step, and what the policy learns from them."""
+"""Rollouts in the world model step by step, and the experience that PPO gets from them."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from contrastive_ucb.agents.simple import agent as module
 from contrastive_ucb.agents.simple.agent import Simple
-from contrastive_ucb.agents.simple.model_rollouts import Dream, dream
+from contrastive_ucb.agents.simple.model_rollouts import Rollouts, rollouts
 from contrastive_ucb.agents.simple.ppo import Experience
 from contrastive_ucb.data.replay import Replay
 
@@ -20,25 +20,25 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def rolled(agent: Simple, replay: Replay, seed: int = 3) -> Dream:
+def simulated(agent: Simple, replay: Replay, seed: int = 3) -> Rollouts:
     config, draws = agent.config, np.random.default_rng(seed)
     parts = agent.world.model, agent.ppo.network, agent.world.support, replay, draws
-    return dream(*parts, config.rollout_steps, config.rollouts)
+    return rollouts(*parts, config.rollout_steps, config.rollouts)
 
 
-def test_dreams_go_on_where_the_model_leads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The history of every step is the one before with the frame that was drawn."""
+def test_rollouts_continue_with_predicted_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The history of every step is the previous one with the predicted frame."""
     agent, replay = learner(rollout_steps=5, rollouts=4)
     model = agent.world.model
     with torch.no_grad():
-        model.end.bias.fill_(-50)  # nothing ends
-    spy = Spy(model, monkeypatch, "foresee")
+        model.end.bias.fill_(-50)  # no episode ends
+    spy = Spy(model, monkeypatch, "predict")
     real_draw = model.draw_frame
     drawn: list[Tensor] = []
     monkeypatch.setattr(
         model, "draw_frame", lambda *asked: drawn.append(real_draw(*asked)) or drawn[-1]
     )
-    found = rolled(agent, replay)
+    found = simulated(agent, replay)
     assert found.values.shape == (6, 4)
     assert not found.ended.any()
     for step in range(4):
@@ -46,15 +46,15 @@ def test_dreams_go_on_where_the_model_leads(monkeypatch: pytest.MonkeyPatch) -> 
         assert spy.histories[step + 1].equal(torch.cat([old, drawn[step]], dim=1))
         assert found.observations[step].equal(spy.histories[step][:, -4:])
     real = {x.tobytes() for x in replay.observations(replay.drawable())}
-    assert all(x.numpy().tobytes() in real for x in spy.histories[0]), "begins with real frames"
+    assert all(x.numpy().tobytes() in real for x in spy.histories[0])
 
 
-def test_an_end_begins_another_dream_with_real_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rollouts_restart_from_real_frames_after_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     agent, replay = learner(rollout_steps=5, rollouts=4)
     with torch.no_grad():
-        agent.world.model.end.bias.fill_(50)  # everything ends
-    spy = Spy(agent.world.model, monkeypatch, "foresee")
-    found = rolled(agent, replay)
+        agent.world.model.end.bias.fill_(50)  # every step ends
+    spy = Spy(agent.world.model, monkeypatch, "predict")
+    found = simulated(agent, replay)
     assert found.ended.all()
     real = {x.tobytes() for x in replay.observations(replay.drawable())}
     for histories in spy.histories:
@@ -62,36 +62,36 @@ def test_an_end_begins_another_dream_with_real_frames(monkeypatch: pytest.Monkey
     assert len({x.numpy().tobytes() for every in spy.histories for x in every}) > 4
 
 
-def test_what_is_paid_is_what_the_model_expects() -> None:
+def test_rewards_are_expected_rewards() -> None:
     agent, replay = learner()
     with torch.no_grad():
         agent.world.model.reward.weight.zero_()
         agent.world.model.reward.bias.fill_(-50)
-        agent.world.model.reward.bias[[0, 4]] = 0  # nothing or 4, as likely
-    found = rolled(agent, replay)
+        agent.world.model.reward.bias[[0, 4]] = 0  # rewards 0 and 4 with probability 1/2
+    found = simulated(agent, replay)
     torch.testing.assert_close(found.rewards, torch.full_like(found.rewards, 2.0))
 
 
-def test_the_policy_learns_from_what_was_dreamt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Returns and advantages of every dreamt step, by a walk back from the last one."""
+def test_policy_learns_from_rollouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Returns and advantages of every step, by a backward loop."""
     agent, replay = learner(discount=0.9, trace=0.6, rollout_steps=6)
     with torch.no_grad():
-        agent.world.model.end.bias.zero_()  # every second step ends
-    dreamt: list[Dream] = []
-    learnt: list[Experience] = []
+        agent.world.model.end.bias.zero_()  # half of the steps end
+    simulations: list[Rollouts] = []
+    experience: list[Experience] = []
 
-    def dreaming(*given: Any) -> Dream:
-        dreamt.append(dream(*given))
-        return dreamt[-1]
+    def recorded_rollouts(*given: Any) -> Rollouts:
+        simulations.append(rollouts(*given))
+        return simulations[-1]
 
     def learning(steps: Experience, *_: Any) -> dict[str, float]:
-        learnt.append(steps)
+        experience.append(steps)
         return {}
 
-    monkeypatch.setattr(module, "dream", dreaming)
+    monkeypatch.setattr(module, "rollouts", recorded_rollouts)
     monkeypatch.setattr(agent.ppo, "learn", learning)
-    figures = agent.update_policy(replay)
-    (found,), (steps,) = dreamt, learnt
+    metrics = agent.update_policy(replay)
+    (found,), (steps,) = simulations, experience
     n_steps, count = found.rewards.shape
     advantages = np.zeros((n_steps + 1, count))
     for rollout in range(count):
@@ -108,13 +108,13 @@ def test_the_policy_learns_from_what_was_dreamt(monkeypatch: pytest.MonkeyPatch)
     assert steps.actions.equal(found.actions.flatten())
     assert steps.log_probs.equal(found.log_probs.flatten())
     assert steps.observations.equal(found.observations.flatten(0, 1))
-    assert figures["charts/dreamt_reward"] == pytest.approx(found.rewards.mean().item())
-    assert figures["charts/dreamt_ends"] == pytest.approx(found.ended.mean().item())
+    assert metrics["charts/dreamt_reward"] == pytest.approx(found.rewards.mean().item())
+    assert metrics["charts/dreamt_ends"] == pytest.approx(found.ended.mean().item())
 
 
-def test_dreams_depend_on_their_stream_only() -> None:
+def test_rollouts_depend_only_on_their_stream() -> None:
     agent, replay = learner(SEA)
-    one, again, other = rolled(agent, replay, 1), rolled(agent, replay, 1), rolled(agent, replay, 2)
+    one, again, other = (simulated(agent, replay, seed) for seed in (1, 1, 2))
     assert one.observations.equal(again.observations)
     assert one.rewards.equal(again.rewards)
     assert not one.observations.equal(other.observations)

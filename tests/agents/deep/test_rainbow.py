@@ -1,3 +1,5 @@
+"""The learner: updates against a slow oracle, noise, errors, resume, and learning."""
+
 import warnings
 from copy import deepcopy
 from pathlib import Path
@@ -6,16 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from agents.deep_play import draw, learner, started, train
-from agents.rainbow_oracle import first_update
+from agents.deep.rainbow_oracle import first_update
+from agents.deep_play import assert_equal, draw, learner, started, train
 
 from contrastive_ucb.agents.deep.config import BonusConfig
-from contrastive_ucb.agents.deep.inputs import Inputs
 from contrastive_ucb.agents.deep.presets import BONUSES, configure
 from contrastive_ucb.agents.deep.rainbow import Rainbow
 from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
 from contrastive_ucb.envs.deepsea import DeepSeaGrid
+from contrastive_ucb.training.deep import Trainer
 
+pytestmark = pytest.mark.filterwarnings("ignore:a return of")  # of random rewards
 SPR: dict[str, Any] = {"spr_weight": 2.0}
 
 
@@ -33,16 +36,16 @@ SPR: dict[str, Any] = {"spr_weight": 2.0}
     ],
     ids=str,
 )
-def test_an_update_is_what_a_loop_over_samples_computes(settings: dict[str, Any]) -> None:
-    # Adam's first step is only the sign of the gradient, unless its epsilon is large.
+def test_update_equals_oracle(settings: dict[str, Any]) -> None:
+    # With a small epsilon, Adam's first step is only the sign of the gradient.
     agent = learner(**settings, learning_rate=1.0, adam_eps=1.0)
     replay, rng = started(agent)
     replay.update_priorities(replay.drawable(), rng.random(len(replay)))
     batch = draw(agent, replay, rng)
-    assert 0 in batch.discounts  # a termination is among them
+    assert 0 in batch.discounts  # includes a termination
     assert len(set(batch.weights.tolist())) == 6
     other = learner(seed=1, **settings).network
-    if agent.target is not agent.network:  # an old one: no copy is due in the second update
+    if agent.target is not agent.network:  # no copy is due in the second update
         agent.target.load_state_dict(other.state_dict())
         agent.n_updates = 1
     if agent.lagged is not None:
@@ -61,8 +64,8 @@ def test_an_update_is_what_a_loop_over_samples_computes(settings: dict[str, Any]
     assert leaves == pytest.approx([latest[at] for at in batch.index], rel=1e-3)
 
 
-def test_the_bonus_of_the_next_action_enters_with_the_discount() -> None:
-    """Plain values, so that the target is a number: r + b + gamma^n (Q + bonus)(s', a')."""
+def test_target_includes_discounted_bonus_of_next_action() -> None:
+    """With scalar values the target is r + b + gamma^n (Q + bonus)(s', a')."""
     bonus = BonusConfig(
         feature="hidden", pairs="visits", scale=3.0, ridge=0.5, optimistic=True, rebuild_every=0
     )
@@ -70,11 +73,11 @@ def test_the_bonus_of_the_next_action_enters_with_the_discount() -> None:
     replay, rng = started(agent)
     batch = draw(agent, replay, rng)
     assert agent.bonus is not None
-    own = agent.bonus.counted
+    elliptical = agent.bonus.counted
     latent = agent.network.encoder(torch.from_numpy(batch.bootstrap))
     q = agent.network.head(latent)[:, :, 0]
     hidden = agent.network.head.hidden(latent)
-    width = own.of_all(hidden)
+    width = elliptical.of_all(hidden)
     n_step = torch.linspace(0, 1, len(q))
     values, next_bonus = agent.network.head(latent), agent.bonus.of_all(latent)
     actions = agent._next_actions(values, latent, next_bonus)
@@ -90,24 +93,24 @@ def test_the_bonus_of_the_next_action_enters_with_the_discount() -> None:
     assert 0 in batch.discounts
 
 
-def test_an_optimist_acts_on_q_plus_bonus_and_is_evaluated_without() -> None:
+def test_optimistic_agent_acts_on_q_plus_bonus_and_is_evaluated_without() -> None:
     bonus = BonusConfig(feature="hidden", pairs="visits", scale=100.0, optimistic=True)
     agent = learner(noisy=0.0, bonus=bonus)
     seen = np.ones(4, dtype=np.float32)
     greedy = int(agent.best(seen[None])[0])
-    first, kept = agent.act(seen)
-    assert kept["feature"].shape == (12,)
+    first, extras = agent.act(seen)
+    assert extras["feature"].shape == (12,)
     chosen = {first, *(agent.act(seen)[0] for _ in range(5))}
-    assert chosen == {0, 1, 2}  # each visit makes the others more attractive
+    assert chosen == {0, 1, 2}  # every visit reduces the bonus of its action
     assert int(agent.best(seen[None])[0]) == greedy
 
 
-def test_the_target_network_is_copied_every_so_many_updates_and_has_noise_of_its_own() -> None:
+def test_target_network_is_copied_periodically_and_has_its_own_noise() -> None:
     agent = learner(target_every=3, first_update=1, updates_per_step=2.0)
     replay, rng = started(agent)
     kept = {name: x.detach().clone() for name, x in agent.network.named_parameters()}
     for n_updates in range(7):
-        if n_updates % 3 == 1:  # the period counts the two updates that step 1 would have had
+        if n_updates % 3 == 1:  # the period includes two updates at step 1
             kept = {name: x.detach().clone() for name, x in agent.network.named_parameters()}
         train(agent, replay, 1, rng)
         for name, x in agent.target.named_parameters():
@@ -116,7 +119,7 @@ def test_the_target_network_is_copied_every_so_many_updates_and_has_noise_of_its
 
 
 class Passes:
-    """What goes through the networks of an agent in its next update."""
+    """Records inputs, noise and selected actions of the next update."""
 
     def __init__(self, agent: Rainbow):
         self.seen: list[torch.Tensor] = []  # inputs of the online encoder
@@ -124,7 +127,7 @@ class Passes:
         self.actions: list[torch.Tensor] = []  # selected in s_{t+n}
         agent.network.encoder.register_forward_pre_hook(lambda _, x: self.seen.append(x[0]))
         for head in {agent.network.head, agent.target.head}:
-            head.register_forward_pre_hook(lambda own, _: self.noise.append(own.first.noise_in))
+            head.register_forward_pre_hook(lambda head, _: self.noise.append(head.first.noise_in))
         select = agent._next_actions
 
         def selecting(*given: torch.Tensor) -> torch.Tensor:
@@ -136,8 +139,8 @@ class Passes:
 
 @pytest.mark.parametrize("target_every", [1, 3])
 @pytest.mark.parametrize("draws", ["per-update", "per-pass"])
-def test_the_passes_of_double_dqn_differ_in_noise(target_every: int, draws: str) -> None:
-    """Once both passes were the same where the target network is copied after every update."""
+def test_passes_of_double_dqn_differ_in_noise(target_every: int, draws: str) -> None:
+    """Regression: with target_every=1 both passes were equal."""
     agent = learner(**SPR, target_every=target_every, noise_draws=draws)
     replay, rng = started(agent)
     train(agent, replay, 2, rng)
@@ -149,7 +152,7 @@ def test_the_passes_of_double_dqn_differ_in_noise(target_every: int, draws: str)
     assert not torch.equal(evaluating, learning)
 
 
-def test_the_selecting_pass_has_its_own_view_and_its_argmax_is_bootstrapped_from() -> None:
+def test_selecting_pass_has_its_own_augmentation() -> None:
     agent = learner(shape=(1, 40, 40), stack=2, hidden=4, **SPR)
     replay, rng = started(agent)
     train(agent, replay, 2, rng)
@@ -159,16 +162,16 @@ def test_the_selecting_pass_has_its_own_view_and_its_argmax_is_bootstrapped_from
     _, later, view = passes.seen
     assert view.shape == (6, 2, 40, 40)
     plain = agent.inputs.plain(batch.bootstrap)
-    for one, other in ((view, later[-6:]), (view, plain), (later[-6:], plain)):
-        assert all(not torch.allclose(a, b) for a, b in zip(one, other, strict=True))
-    before.head.take_noise(agent.network.head)  # the noise that was drawn in the update
+    for left, right in ((view, later[-6:]), (view, plain), (later[-6:], plain)):
+        assert all(not torch.allclose(a, b) for a, b in zip(left, right, strict=True))
+    before.head.take_noise(agent.network.head)  # the noise of the update
     for sample, action in zip(view, passes.actions[0].tolist(), strict=True):
         probs = before.head(before.encoder(sample[None]))[0].softmax(-1)  # (A, N)
         q = [sum(p * z for p, z in zip(row, before.support, strict=True)) for row in probs]
         assert action == max(range(3), key=lambda a: q[a].item())
 
 
-def test_both_networks_see_the_same_augmented_bootstrap_with_a_shared_view() -> None:
+def test_shared_view_uses_one_augmentation_for_both_networks() -> None:
     agent = learner(
         shape=(1, 40, 40),
         stack=2,
@@ -192,7 +195,7 @@ def test_both_networks_see_the_same_augmented_bootstrap_with_a_shared_view() -> 
     assert not torch.allclose(again, plain)
 
 
-def test_a_broken_weight_stops_the_update_and_is_named() -> None:
+def test_nan_weight_is_named() -> None:
     for bonus in ("none", "paper", "reference", "algorithm-1"):
         agent = learner(**SPR, bonus=BONUSES[bonus].bonus)
         replay, rng = started(agent)
@@ -206,7 +209,7 @@ def test_a_broken_weight_stops_the_update_and_is_named() -> None:
             agent.act(np.ones(4, dtype=np.float32))
 
 
-def test_a_broken_observation_and_a_broken_gradient_are_named() -> None:
+def test_nan_observation_and_infinite_gradient_are_named() -> None:
     agent = learner(**SPR)
     replay, rng = started(agent)
     weight = agent.network.head.first.weight
@@ -223,7 +226,7 @@ def test_a_broken_observation_and_a_broken_gradient_are_named() -> None:
 
 @pytest.mark.parametrize("bonus", ["none", "paper", "reference", "algorithm-1"])
 @pytest.mark.parametrize("target_every", [1, 2])
-def test_saved_and_loaded_it_goes_on_bit_for_bit(
+def test_resumed_learner_equals_uninterrupted_one(
     bonus: str, target_every: int, tmp_path: Path
 ) -> None:
     settings = SPR | {"bonus": BONUSES[bonus].bonus, "target_every": target_every}
@@ -243,18 +246,7 @@ def test_saved_and_loaded_it_goes_on_bit_for_bit(
     assert_equal(straight.state_dict(), loaded.state_dict())
 
 
-def assert_equal(one: Any, other: Any) -> None:
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key in one:
-            assert_equal(one[key], other[key])
-    elif isinstance(one, torch.Tensor):
-        assert torch.equal(one, other)
-    else:
-        assert one == other
-
-
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
+def test_weights_depend_on_the_seed() -> None:
     runs = []
     for seed in (3, 3, 4):
         agent = learner(seed=seed, **SPR)
@@ -265,7 +257,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
     assert not torch.equal(runs[0], runs[2])
 
 
-def test_other_generators_are_left_alone() -> None:
+def test_global_generators_are_not_used() -> None:
     before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     agent = learner(**SPR, bonus=BONUSES["algorithm-1"].bonus)
     replay, rng = started(agent)
@@ -278,52 +270,19 @@ def test_other_generators_are_left_alone() -> None:
     ("shape", "stack"), [((4,), 1), ((4,), 3), ((2, 10, 10), 1), ((1, 40, 40), 4), ((3, 40, 40), 2)]
 )
 @pytest.mark.parametrize("spr_weight", [0.0, 1.0])
-def test_any_frames_without_a_warning(
+def test_frame_shapes_train_without_torch_warnings(
     shape: tuple[int, ...], stack: int, spr_weight: float
 ) -> None:
-    """torch warns of arrays that it may not write to; views of the replay once were such."""
+    """Regression: torch warned about read-only views of the replay memory."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.filterwarnings("error", message="(?!a return of)")
         agent = learner(shape=shape, stack=stack, spr_weight=spr_weight, hidden=4)
         replay, rng = started(agent)
         train(agent, replay, 2, rng)
 
 
-def test_bright_images_are_scaled_and_grids_are_not() -> None:
-    config = configure("spr", {})
-    screen = np.full((1, 4, 84, 84), 255, dtype=np.uint8)
-    grid, vector = np.ones((1, 6, 10, 10), dtype=np.uint8), np.full((1, 3), 7, dtype=np.float32)
-    assert Inputs((1, 84, 84), 4, config).plain(screen).unique().tolist() == pytest.approx([1.0])
-    assert Inputs((6, 10, 10), 1, config).plain(grid).unique().tolist() == [1.0]
-    assert Inputs((3,), 1, config).plain(vector).unique().tolist() == [7.0]
-    scaled = Inputs((6, 10, 10), 1, configure("spr", {"frame_max": 4.0})).plain(grid)
-    assert scaled.unique().tolist() == [0.25]
-    assert not Inputs((6, 10, 10), 1, config).augments
-    assert not Inputs((1, 84, 84), 4, configure("spr", {"augment": False})).augments
-
-
-@pytest.mark.parametrize(("channels", "stack"), [(1, 4), (3, 2)])
-def test_a_stack_moves_as_one_and_is_brightened_as_one(channels: int, stack: int) -> None:
-    """Frames that all show one picture: every channel of the augmented stack is the same again."""
-    agent = learner(shape=(channels, 40, 40), stack=stack, spr_weight=1.0, hidden=4)
-    replay, rng = started(agent)
-    picture = rng.integers(100, 256, (40, 40), dtype=np.uint8)
-    replay.history.frame[:-1] = picture
-    first = replay.history.at("start", np.arange(replay.history.now))
-    batch = draw(agent, replay, rng)
-    now, later = agent.inputs.of_batch(batch, rng)
-    assert now.shape == (6, stack * channels, 40, 40)
-    assert len(later) == 6 * 2 + 6
-    old = batch.index - first[batch.index] >= stack  # no blanks in their stacks
-    assert old.any()
-    for seen in now[torch.from_numpy(old)]:
-        assert torch.equal(seen, seen[:1].expand_as(seen))
-        assert seen.max() <= 1.1
-    assert len({float(seen[-1].sum()) for seen in now}) == 6  # each its own shift and brightness
-
-
-def test_it_learns_to_dive() -> None:
-    """DeepSea-4: uniform actions find the treasure once in 16 dives, a bonus makes it a habit."""
+def test_learns_deepsea() -> None:
+    """Uniform actions reach the reward of DeepSea with N = 4 in one of 16 episodes."""
     env = DeepSeaGrid(4, seed=1)
     settings = {"bonus.preset": "algorithm-1", "hidden": 32, "mlp": (32,), "jumps": 1}
     settings |= {"bonus.rebuild_every": 5}
@@ -341,3 +300,74 @@ def test_it_learns_to_dive() -> None:
         if step >= 40:
             agent.update(replay, replay.sample(rng.random(32), 0.5))
     assert np.mean(np.array(returns[-20:]) > 0.5) > 0.5
+
+
+def test_noise_is_drawn_once_per_update() -> None:
+    agent = learner(spr_weight=2.0)
+    replay, rng = started(agent)
+    calls: list[int] = []
+    inner = agent.network.head.sample_noise
+    agent.network.head.sample_noise = lambda rng: (  # type: ignore[method-assign]
+        calls.append(1) or inner(rng)
+    )
+    train(agent, replay, 1, rng)  # before the first update, actions draw noise too
+    calls.clear()
+    train(agent, replay, 3, rng)
+    assert len(calls) == 3
+
+
+def test_nan_values_raise() -> None:
+    agent = learner()
+    blind = np.full((1, 4), np.nan, dtype=np.float32)
+    for act in (lambda: agent.best(blind), lambda: agent.act(blind[0])):
+        with pytest.raises(ArithmeticError, match="all weights are; check the observation"):
+            act()
+    agent.network.head.advantage.bias.data[0] = np.inf
+    with pytest.raises(ArithmeticError, match=r"head.advantage.bias is not finite after update 0"):
+        agent.act(np.ones(4, dtype=np.float32))
+
+
+def test_every_greedy_action_before_the_first_update_has_new_noise() -> None:
+    """Regression: one draw for the whole warm-up was one deterministic policy."""
+    agent = learner(noisy=2.0, epsilon=(0.0, 0.0))
+    seen = np.ones(4, dtype=np.float32)
+    assert {agent.act(seen)[0] for _ in range(50)} == {0, 1, 2}
+    replay, rng = started(agent)
+    train(agent, replay, 1, rng)
+    assert len({agent.act(seen)[0] for _ in range(50)}) == 1  # the same noise until the next update
+
+
+def test_support_includes_bonus_room_only_with_a_bonus() -> None:
+    supports = {}
+    for algo in ("spr", "spr-ucb"):
+        agent = Rainbow(configure(algo, {}, (25,)), (25,), 1, 2, (0.0, 1.0), seed=0)
+        supports[algo] = agent.network.support[[0, -1]].tolist()
+    assert supports == {"spr": [0.0, 1.0], "spr-ucb": [0.0, 5.0]}
+
+
+def test_return_outside_the_support_warns_once() -> None:
+    agent = learner(support=(-0.1, 0.1))
+    replay, rng = started(agent)
+    with pytest.warns(UserWarning, match=r"outside the C51 support \[-0.1, 0.1\].*set support="):
+        agent.update(replay, draw(agent, replay, rng))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        agent.update(replay, draw(agent, replay, rng))
+
+
+def test_importance_exponent_increases_from_first_update_to_last_step() -> None:
+    env = DeepSeaGrid(5, seed=0)
+    settings = {"first_update": 10, "importance": (0.4, 1.0), "hidden": 8, "mlp": (8,)}
+    trainer: Any = Trainer(env, configure("spr", settings, env.frame_shape), seed=0, steps=40)
+    sample, exponents = trainer.replay.sample, dict[int, float]()
+
+    def recorded(uniforms: Any, exponent: float) -> Any:
+        exponents[trainer.n_steps] = exponent
+        return sample(uniforms, exponent)
+
+    trainer.replay.sample = recorded
+    for _ in trainer.run(40):
+        pass
+    assert min(exponents) < 20
+    for step, exponent in exponents.items():
+        assert exponent == pytest.approx(0.4 + 0.6 * (step - 10) / 30)

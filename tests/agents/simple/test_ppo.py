@@ -1,4 +1,4 @@
-"""PPO: advantages against a plain loop, the objective on a batch worked by hand, a bandit."""
+"""PPO: advantages against a loop, the objective by hand, and a bandit."""
 
 import numpy as np
 import pytest
@@ -13,10 +13,10 @@ from contrastive_ucb.agents.simple.ppo import (
     PPO,
     ActorCritic,
     Experience,
+    action_log_probs,
     clipped_loss,
     gae,
-    standardised,
-    taken,
+    standardized,
 )
 
 TINY = {"hidden": 8, "mlp": (8,), "batch_size": 16, "learning_rate": 0.01}
@@ -48,7 +48,7 @@ def slow_gae(
 
 @settings(deadline=None)
 @given(st.integers(1, 6), st.integers(1, 3), st.floats(0, 1), st.floats(0, 1), st.integers(0, 99))
-def test_advantages_are_sums_of_errors_up_to_the_end(
+def test_advantages_equal_loop(
     steps: int, count: int, discount: float, trace: float, seed: int
 ) -> None:
     draw = rng(seed)
@@ -60,7 +60,7 @@ def test_advantages_are_sums_of_errors_up_to_the_end(
     torch.testing.assert_close(got, torch.tensor(expected, dtype=torch.float64))
 
 
-def test_without_a_trace_it_is_the_error_of_one_step_and_with_a_full_one_the_return() -> None:
+def test_advantages_with_lambda_0_and_1() -> None:
     rewards, values = torch.tensor([[1.0], [2.0]]), torch.tensor([[5.0], [6.0], [7.0]])
     never = torch.zeros(2, 1)
     assert gae(rewards, values, never, 0.5, 0.0).flatten().tolist() == [1 + 3 - 5, 2 + 3.5 - 6]
@@ -68,7 +68,7 @@ def test_without_a_trace_it_is_the_error_of_one_step_and_with_a_full_one_the_ret
     assert full.flatten().tolist() == [1 + 0.5 * 2 + 0.25 * 7, 2 + 0.5 * 7]
 
 
-def test_clipped_objective_worked_by_hand() -> None:
+def test_clipped_objective() -> None:
     """Ratios 1, 2 and 1/2 with advantages of both signs, clip .2."""
     ratios = torch.tensor([1.0, 2.0, 2.0, 0.5, 0.5])
     advantages = torch.tensor([3.0, 1.0, -1.0, 1.0, -1.0])
@@ -76,20 +76,20 @@ def test_clipped_objective_worked_by_hand() -> None:
     assert got.tolist() == pytest.approx([-3.0, -1.2, 2.0, -0.5, 0.8])
 
 
-def test_beyond_the_clip_there_is_no_gradient_but_back_there_is() -> None:
+def test_gradient_of_clipped_ratios() -> None:
     log_ratio = torch.tensor([2.0, 0.5, 2.0, 0.5]).log().requires_grad_()
     clipped_loss(log_ratio, torch.tensor([1.0, 1.0, -1.0, -1.0]), 0.2).sum().backward()
     assert log_ratio.grad is not None
     assert log_ratio.grad.tolist() == pytest.approx([0.0, -0.5, 2.0, 0.0])
 
 
-def test_taken_and_standardised() -> None:
+def test_action_log_probs_and_standardized() -> None:
     log_probs = torch.tensor([[0.1, 0.2], [0.3, 0.4]])
-    assert taken(log_probs, torch.tensor([1, 0])).tolist() == pytest.approx([0.2, 0.3])
-    spread = standardised(torch.tensor([1.0, 2.0, 6.0]))
+    assert action_log_probs(log_probs, torch.tensor([1, 0])).tolist() == pytest.approx([0.2, 0.3])
+    spread = standardized(torch.tensor([1.0, 2.0, 6.0]))
     assert float(spread.mean()) == pytest.approx(0, abs=1e-6)
     assert float(spread.std()) == pytest.approx(1, abs=1e-5)
-    assert standardised(torch.ones(4)).tolist() == [0.0] * 4
+    assert standardized(torch.ones(4)).tolist() == [0.0] * 4
 
 
 def bandit(config_changes: dict[str, object] | None = None) -> PPO:
@@ -98,47 +98,47 @@ def bandit(config_changes: dict[str, object] | None = None) -> PPO:
 
 
 def experience(ppo: PPO, seed: int = 0, n: int = 64) -> Experience:
-    """One step each; action 2 pays, whatever is seen."""
+    """Single steps; action 2 has reward 1."""
     draw = rng(seed)
     seen = torch.from_numpy(draw.random((n, 3), dtype=np.float32))
     with torch.no_grad():
         log_probs = ppo.network(seen)[0].log_softmax(-1)
     actions = torch.from_numpy(draw.integers(0, 4, n))
     paid = (actions == 2).float()
-    return Experience(seen, actions, taken(log_probs, actions), standardised(paid), paid)
+    return Experience(seen, actions, action_log_probs(log_probs, actions), standardized(paid), paid)
 
 
-def test_adam_has_the_settings_of_the_policy() -> None:
+def test_adam_settings() -> None:
     given = {"adam_beta1": 0.7, "adam_beta2": 0.8, "adam_eps": 1e-3, "learning_rate": 0.2}
     ppo = bandit(dict(given))
-    (group,) = ppo.optimiser.param_groups
+    (group,) = ppo.optimizer.param_groups
     assert (group["betas"], group["eps"], group["lr"]) == ((0.7, 0.8), 1e-3, 0.2)
 
 
-def test_a_new_policy_prefers_nothing() -> None:
+def test_initial_policy_is_nearly_uniform() -> None:
     logits, values = bandit().network(torch.rand(5, 3))
     assert logits.shape == (5, 4)
     assert values.shape == (5,)
     assert logits.softmax(-1).sub(0.25).abs().max() < 0.2
 
 
-def test_it_learns_which_action_pays() -> None:
+def test_learns_a_bandit() -> None:
     ppo = bandit()
     for turn in range(30):
-        figures = ppo.learn(experience(ppo, turn), lambda seen: seen, rng(turn))
-    assert figures.keys() == {"losses/policy", "losses/value", "losses/entropy"}
+        metrics = ppo.learn(experience(ppo, turn), lambda seen: seen, rng(turn))
+    assert metrics.keys() == {"losses/policy", "losses/value", "losses/entropy"}
     assert ppo.n_updates == 30 * 3 * 4
     chosen = ppo.network(torch.rand(50, 3))[0].argmax(-1)
     assert set(chosen.tolist()) == {2}
 
 
-def test_the_loss_adds_what_the_policy_the_value_and_the_entropy_say(
+def test_loss_is_the_sum_of_policy_value_and_entropy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each step by itself, in plain numbers."""
+    """Against a loop over steps."""
     ppo = bandit({"batch_size": 64, "passes": 1, "value_weight": 0.7, "entropy": 0.3})
     steps = experience(ppo)
-    steps.log_probs.add_(torch.linspace(-0.5, 0.5, 64))  # as if the policy had moved since
+    steps.log_probs.add_(torch.linspace(-0.5, 0.5, 64))  # as if the policy had changed
     logits, values = (part.detach() for part in ppo.network(steps.observations))
     total = 0.0
     for row in range(64):
@@ -150,20 +150,20 @@ def test_the_loss_adds_what_the_policy_the_value_and_the_entropy_say(
         total += 0.7 * (float(values[row]) - float(steps.returns[row])) ** 2 / 2
         total += 0.3 * float((probs * np.log(probs)).sum())
     seen: list[float] = []
-    monkeypatch.setattr(module, "descend", lambda *given: seen.append(given[-1].item()))
+    monkeypatch.setattr(module, "gradient_step", lambda *given: seen.append(given[-1].item()))
     ppo.learn(steps, lambda seen: seen, rng())
     assert seen == pytest.approx([total / 64], rel=1e-5)
 
 
-def test_the_first_update_has_no_clip_to_feel() -> None:
-    """Before anything changed the ratio is 1 and the loss is minus the mean advantage, 0."""
+def test_first_update_has_ratio_one() -> None:
+    """Then the loss is minus the mean advantage, which is 0."""
     ppo = bandit({"passes": 1, "batch_size": 64})
-    figures = ppo.learn(experience(ppo), lambda seen: seen, rng())
-    assert figures["losses/policy"] == pytest.approx(0, abs=1e-6)
-    assert figures["losses/entropy"] == pytest.approx(np.log(4), abs=1e-2)
+    metrics = ppo.learn(experience(ppo), lambda seen: seen, rng())
+    assert metrics["losses/policy"] == pytest.approx(0, abs=1e-6)
+    assert metrics["losses/entropy"] == pytest.approx(np.log(4), abs=1e-2)
 
 
-def test_state_goes_on_where_it_was() -> None:
+def test_resumed_policy_equals_uninterrupted_one() -> None:
     one, other = bandit(), bandit()
     for turn in range(2):
         one.learn(experience(one, turn), lambda seen: seen, rng(turn))
@@ -174,10 +174,10 @@ def test_state_goes_on_where_it_was() -> None:
     for name, value in one.network.state_dict().items():
         assert value.equal(other.network.state_dict()[name])
     assert one.n_updates == other.n_updates
-    assert kept["n_updates"] < one.n_updates, "the state is a copy"
+    assert kept["n_updates"] < one.n_updates  # the state is a copy
 
 
-def test_a_nan_is_named_before_a_weight_changes() -> None:
+def test_nan_is_named_and_changes_no_weight() -> None:
     ppo = bandit({"batch_size": 64})
     before = ppo.state_dict()["network"]
     steps = experience(ppo)
@@ -188,17 +188,17 @@ def test_a_nan_is_named_before_a_weight_changes() -> None:
         assert value.equal(before[name])
 
 
-def test_a_weight_or_gradient_that_is_broken_is_named() -> None:
+def test_nan_weight_and_gradient_are_named() -> None:
     ppo = bandit({"batch_size": 64})
     steps = experience(ppo)
     with torch.no_grad():
         ppo.network.critic.bias.fill_(torch.inf)
-    says = r"the weight critic.bias has a NaN .* in update 1 of the policy"
-    with pytest.raises(ArithmeticError, match=says):
+    message = r"the weight critic.bias has a NaN .* in update 1 of the policy"
+    with pytest.raises(ArithmeticError, match=message):
         ppo.learn(steps, lambda seen: seen, rng())
     ppo = bandit({"batch_size": 64})
     ppo.network.actor.weight.register_hook(lambda gradient: gradient * torch.nan)
-    says = r"the gradient of actor.weight has a NaN .* in update 1 of the policy"
-    with pytest.raises(ArithmeticError, match=says):
+    message = r"the gradient of actor.weight has a NaN .* in update 1 of the policy"
+    with pytest.raises(ArithmeticError, match=message):
         ppo.learn(experience(ppo), lambda seen: seen, rng())
     assert ppo.n_updates == 0

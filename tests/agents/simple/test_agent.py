@@ -1,4 +1,4 @@
-"""SimPLe's learner: what its losses count, how it acts, and its state."""
+"""The learner of SimPLe: losses of the world model, actions, state and errors."""
 
 from typing import Any
 
@@ -22,12 +22,12 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 @pytest.mark.parametrize("env", [BREAKOUT, SEA])
-def test_updates_change_what_they_should_and_nothing_else(env: str) -> None:
+def test_updates_change_only_their_network(env: str) -> None:
     agent, replay = learner(env)
     before = agent.state_dict()
-    figures = agent.update_model(replay)
+    metrics = agent.update_model(replay)
     names = {"frame", "bits", "reward", "end"}
-    assert figures.keys() == {f"losses/model_{name}" for name in names}
+    assert metrics.keys() == {f"losses/model_{name}" for name in names}
     after = agent.state_dict()
     same(after["ppo"], before["ppo"])
     changed = [
@@ -39,8 +39,8 @@ def test_updates_change_what_they_should_and_nothing_else(env: str) -> None:
     assert {"frame.weight", "reward.weight", "end.weight"} <= set(changed)
     assert any(name.startswith("prior") for name in changed)
     assert "posterior.weight" in changed
-    noted = agent.update_policy(replay)
-    assert {"losses/policy", "losses/value", "charts/dreamt_reward"} <= noted.keys()
+    metrics_of_policy = agent.update_policy(replay)
+    assert {"losses/policy", "losses/value", "charts/dreamt_reward"} <= metrics_of_policy.keys()
     same(agent.state_dict()["world"], after["world"])
     assert (agent.world.n_updates, agent.ppo.n_updates) == (1, 4)
     assert agent.n_updates == 5
@@ -57,8 +57,8 @@ def windows_with(frames: Any, **fields: list[list[float]]) -> Windows:
     )
 
 
-def test_losses_leave_out_what_is_behind_an_end() -> None:
-    """A window whose second step does not count has the losses of its first step alone."""
+def test_losses_ignore_steps_after_an_end() -> None:
+    """A window whose second step is masked has the losses of its first step."""
     agent, replay = learner(unroll=2)
     times = replay.drawable()[:1]
     real = read_windows(replay.history, times, 2)
@@ -76,10 +76,10 @@ def test_losses_leave_out_what_is_behind_an_end() -> None:
     for name in ("reward", "end", "bits"):
         torch.testing.assert_close(both[name], first[name])
     assert both["frame"].item() == 0
-    assert both["bits"].item() > 0, "bits may tell of an end, so they cost something there too"
+    assert both["bits"].item() > 0
 
 
-def test_a_reward_between_two_atoms_is_shared_by_them() -> None:
+def test_reward_is_split_between_its_two_nearest_atoms() -> None:
     agent, _ = learner(reward_atoms=5)  # 0, 5, 10, 15, 20
     got = agent.world.reward_mass(torch.tensor([0.0, 6.0, 20.0]))
     expected = [[1, 0, 0, 0, 0], [0, 0.8, 0.2, 0, 0], [0, 0, 0, 0, 1]]
@@ -87,38 +87,37 @@ def test_a_reward_between_two_atoms_is_shared_by_them() -> None:
     torch.testing.assert_close(got @ agent.world.support, torch.tensor([0.0, 6.0, 20.0]))
 
 
-def test_the_support_of_rewards_can_be_set_and_is_the_range_of_values_otherwise() -> None:
-    """Rewards beyond the range that was guessed for an environment were cut off without a word."""
+def test_support_of_rewards() -> None:
+    """Regression: rewards outside the guessed range were clipped and could not be represented."""
     usual, _ = learner(steps=0)
     assert (usual.world.support[0], usual.world.support[-1]) == (0.0, 20.0)
     agent, _ = learner(reward_atoms=5, support=(-40.0, 40.0), steps=0)
     assert agent.world.support.tolist() == [-40.0, -20.0, 0.0, 20.0, 40.0]
     rewards = torch.tensor([-40.0, 30.0, 99.0])
-    foreseen = agent.world.reward_mass(rewards) @ agent.world.support
-    torch.testing.assert_close(foreseen, torch.tensor([-40.0, 30.0, 40.0]))
+    expected = agent.world.reward_mass(rewards) @ agent.world.support
+    torch.testing.assert_close(expected, torch.tensor([-40.0, 30.0, 40.0]))
 
 
-def test_the_learning_rate_of_the_model_rises_and_stays() -> None:
+def test_learning_rate_warmup() -> None:
     agent, replay = learner(model_learning_rate=1e-3, model_warmup=4)
     rates = []
     for _ in range(6):
         agent.update_model(replay)
-        rates += [group["lr"] for group in agent.world.optimiser.param_groups]
+        rates += [group["lr"] for group in agent.world.optimizer.param_groups]
     assert rates == pytest.approx([2.5e-4, 5e-4, 7.5e-4, 1e-3, 1e-3, 1e-3])
     without, _ = learner(model_learning_rate=1e-3, model_warmup=0, steps=0)
     assert without.world.learning_rate(1) == 1e-3
 
 
-def test_updates_refuse_frames_beyond_frame_max() -> None:
-    """Whoever fills a memory without the trainer is told as well."""
+def test_update_raises_for_entries_above_frame_max() -> None:
     agent, replay = learner()
     replay.history.frame[:50, 0, 4, 4] = 3
-    with pytest.raises(ValueError, match="an entry 3, and frame_max is 1; --set frame_max=3"):
+    with pytest.raises(ValueError, match="an entry 3, but frame_max is 1; --set frame_max=3"):
         agent.update_model(replay)
 
 
 @pytest.mark.parametrize("own", [0.0, 1.0])
-def test_later_steps_begin_with_real_frames_or_with_its_own(
+def test_inputs_of_later_steps_are_real_or_predicted(
     own: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent, replay = learner(unroll=2)
@@ -128,7 +127,7 @@ def test_later_steps_begin_with_real_frames_or_with_its_own(
     drawn: list[Tensor] = []
 
     def draw(*asked: Any) -> Tensor:
-        frame = 1 - real_draw(*asked)  # nothing like the real one
+        frame = 1 - real_draw(*asked)  # differs from the real one
         drawn.append(frame)
         return frame
 
@@ -141,7 +140,7 @@ def test_later_steps_begin_with_real_frames_or_with_its_own(
     assert spy.histories[1].equal(torch.cat([frames[:, 1], newest], dim=1))
 
 
-def test_its_own_frames_come_in_by_and_by() -> None:
+def test_scheduled_sampling() -> None:
     agent, replay = learner(own_frames_after=10)
     seen = []
     real = agent.world.losses
@@ -156,14 +155,14 @@ def test_its_own_frames_come_in_by_and_by() -> None:
     assert seen == [0.0, 0.5, 1.0, 1.0]
 
 
-def test_acting_draws_and_evaluating_does_not() -> None:
+def test_acting_samples_and_evaluation_does_not() -> None:
     agent, replay = learner()
     with torch.no_grad():
         agent.ppo.network.actor.bias.copy_(torch.tensor([0.0, 1.0, 0.0]))
-    shown = replay.observation()
-    drawn = {agent.act(shown, uniform) for uniform in np.linspace(0, 0.999, 50)}
+    observation = replay.observation()
+    drawn = {agent.act(observation, uniform) for uniform in np.linspace(0, 0.999, 50)}
     assert drawn == {0, 1, 2}
-    newest = shown[-4:]
+    newest = observation[-4:]
     assert agent.best(np.stack([newest, newest])).tolist() == [1, 1]
     preferences = agent.preferences(newest)
     assert preferences.argmax() == 1
@@ -171,7 +170,7 @@ def test_acting_draws_and_evaluating_does_not() -> None:
     assert preferences.max() == pytest.approx(value, abs=1e-6)
 
 
-def test_the_likeliest_action_has_the_widest_part_of_the_numbers() -> None:
+def test_actions_are_sampled_with_their_probabilities() -> None:
     agent, replay = learner()
     logits = agent.ppo.network(agent.inputs.plain(replay.observation()[None, -4:]))[0]
     probs = logits.softmax(-1)[0].tolist()
@@ -181,7 +180,7 @@ def test_the_likeliest_action_has_the_widest_part_of_the_numbers() -> None:
 
 
 @pytest.mark.parametrize("env", [BREAKOUT, SEA])
-def test_state_goes_on_where_it_was(env: str) -> None:
+def test_resumed_learner_equals_uninterrupted_one(env: str) -> None:
     one, replay = learner(env)
     one.world.measure(replay)
     one.update_model(replay)
@@ -193,10 +192,10 @@ def test_state_goes_on_where_it_was(env: str) -> None:
         agent.update_model(replay)
         agent.update_policy(replay)
     same(one.state_dict(), other.state_dict())
-    assert kept["world"]["n_updates"] == 1, "the state is a copy"
+    assert kept["world"]["n_updates"] == 1  # the state is a copy
 
 
-def test_the_range_of_vectors_is_measured_and_kept() -> None:
+def test_range_of_vectors_is_measured_and_saved() -> None:
     agent, replay = learner("CartPole-v1")
     agent.world.measure(replay)
     frames = replay.history.frame[replay.drawable() % replay.history.capacity]
@@ -207,7 +206,7 @@ def test_the_range_of_vectors_is_measured_and_kept() -> None:
     assert other.world.model.low.equal(agent.world.model.low)
 
 
-def test_broken_weights_are_named() -> None:
+def test_nan_weights_are_named() -> None:
     agent, replay = learner()
     agent.check_finite()
     with torch.no_grad():
@@ -219,12 +218,12 @@ def test_broken_weights_are_named() -> None:
         agent.world.model.tell.weight.fill_(torch.inf)
     with pytest.raises(ArithmeticError, match=r"tell.weight of the world model is not finite"):
         agent.check_finite()
-    says = r"the weight tell.weight has a NaN .* in update 1 of the world model"
-    with pytest.raises(ArithmeticError, match=says):
+    message = r"the weight tell.weight has a NaN .* in update 1 of the world model"
+    with pytest.raises(ArithmeticError, match=message):
         agent.update_model(replay)
 
 
-def test_a_broken_policy_does_not_act() -> None:
+def test_nan_policy_raises() -> None:
     agent, replay = learner()
     with torch.no_grad():
         agent.ppo.network.actor.bias[1] = torch.nan
@@ -232,9 +231,9 @@ def test_a_broken_policy_does_not_act() -> None:
         agent.act(replay.observation(), 0.5)
 
 
-def test_big_images_are_foreseen_pixel_by_pixel() -> None:
+def test_large_images_use_the_softmax_model() -> None:
     agent, replay = learner("Pong", steps=12, size="small", rollouts=2, rollout_steps=2)
     assert agent.world.model.kind == "softmax"
-    assert agent.seen == 4, "as many frames as the policy looks at, or more"
-    figures = agent.update_model(replay) | agent.update_policy(replay)
-    assert all(np.isfinite(value) for value in figures.values())
+    assert agent.history == 4
+    metrics = agent.update_model(replay) | agent.update_policy(replay)
+    assert all(np.isfinite(value) for value in metrics.values())

@@ -1,4 +1,4 @@
-"""Weights, transitions, noise and augmentations for one update, rebuilt from names with numpy.
+"""Weights, transitions, noise and augmentations for one update, generated from names with numpy.
 
 `published_update.npz` holds the results of the published SPR-UCB code on these inputs: it was run
 once, in float64, for three updates. Each array is drawn from a `RandomState`, whose stream NumPy

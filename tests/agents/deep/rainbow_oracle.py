@@ -1,4 +1,4 @@
-"""One update of the learner, slowly: a loop over samples, steps and atoms, and Adam by its formula.
+"""A slow update of the learner: loops over samples, steps and atoms, and Adam by its formula.
 
 It reads the weights and the noise of a `Network` of vectors and shares no other code with it.
 """
@@ -37,7 +37,7 @@ def noisy(layer: torch.nn.Module, x: Tensor, group: int = 0, groups: int = 1) ->
 
 
 def logits(network: Network, latent: Tensor) -> Tensor:
-    """(A, N), with 1/sqrt(2) of the gradient going back into the latent."""
+    """(A, N), with the gradient of the latent scaled by 1/sqrt(2)."""
     share = 1 / sqrt(2)
     latent = share * latent + (1 - share) * latent.detach()
     head = network.head
@@ -53,7 +53,7 @@ def projection(network: Network, latent: Tensor) -> Tensor:
 
 
 def transition(network: Network, latents: list[Tensor], actions: list[int]) -> list[Tensor]:
-    """The latents of a batch, one step on; batch norm looks across it."""
+    """The latents of a batch after one step; batch norm uses the whole batch."""
     assert network.prediction is not None
     model, rows = network.prediction.transition, []
     for latent, action in zip(latents, actions, strict=True):
@@ -71,7 +71,7 @@ def transition(network: Network, latents: list[Tensor], actions: list[int]) -> l
 
 
 def projected(network: Network, shift: float, discount: float, probs: Tensor) -> Tensor:
-    """C51: each atom's mass goes to the two atoms around where it lands."""
+    """C51 projection: the mass of each shifted atom goes to its two neighbors."""
     z = network.support.tolist()
     out = [0.0] * len(z)
     for point, mass in zip(z, probs.tolist(), strict=True):
@@ -86,7 +86,7 @@ def projected(network: Network, shift: float, discount: float, probs: Tensor) ->
 def value_loss(
     network: Network, target: Network, config: RainbowConfig, batch: Batch, i: int, latent: Tensor
 ) -> tuple[Tensor, float]:
-    """The loss of sample i and its priority. `target` has its own noise, `network` the new one."""
+    """Loss and priority of sample i; `target` has the old noise, `network` the new one."""
     shift, discount = float(batch.returns[i]), float(batch.discounts[i])
     with torch.no_grad():
         seen = torch.from_numpy(batch.bootstrap[i])

@@ -1,32 +1,33 @@
-"""Windows against a walk through the episodes, step by step."""
+"""Windows of consecutive steps against a loop over the episodes."""
 
 import numpy as np
 import pytest
+import torch
 
-from contrastive_ucb.data.history import read_windows
+from contrastive_ucb.data.history import read_windows, stacks
 from contrastive_ucb.data.replay import Replay
 
 ENDS = {3: "terminated", 4: "truncated", 9: "terminated"}  # steps that end an episode
 
 
 def filled(stack: int, length: int, steps: int = 14) -> Replay:
-    """Frames are numbers that count up; action and reward of step k are k and 10 k."""
+    """Frames count up; action and reward of step k are k and 10 k."""
     replay = Replay(50, (1,), np.float32, stack=stack, jumps=length)
-    shown = 1
+    number = 1
     replay.begin(np.array([1.0], np.float32))
     for step in range(steps):
-        shown += 1
+        number += 1
         over = ENDS.get(step)
-        frame = np.array([shown], np.float32)
+        frame = np.array([number], np.float32)
         replay.add(step, 10.0 * step, frame, over == "terminated", over == "truncated")
         if over:
-            shown += 1
-            replay.begin(np.array([shown], np.float32))
+            number += 1
+            replay.begin(np.array([number], np.float32))
     return replay
 
 
-def walked(stack: int, length: int, first: int, steps: int = 14) -> dict[str, list[float]]:
-    """The same by hand: the frame before each step, and the one after it."""
+def expected_window(stack: int, length: int, first: int, steps: int = 14) -> dict[str, list[float]]:
+    """The expected window from the frames before and after each step."""
     before, after, episode = [], [], []
     shown = number = 0
     for step in range(steps):
@@ -50,30 +51,35 @@ def walked(stack: int, length: int, first: int, steps: int = 14) -> dict[str, li
 
 @pytest.mark.parametrize("stack", [1, 3])
 @pytest.mark.parametrize("length", [1, 2, 4])
-def test_windows_are_what_a_walk_sees(stack: int, length: int) -> None:
+def test_windows_equal_loop(stack: int, length: int) -> None:
     replay = filled(stack, length)
     times = replay.drawable()
     windows = read_windows(replay.history, times, length)
     numbers = replay.history.at("transition", times)
     assert len(numbers) > 8
     for row, first in enumerate(numbers.tolist()):
-        walk = walked(stack, length, first)
-        lives = len(walk["after"])
-        assert windows.frames[row, :stack, 0].tolist() == walk["seen"]
-        assert windows.frames[row, stack : stack + lives, 0].tolist() == walk["after"]
-        assert (windows.frames[row, stack + lives :] == walk["after"][-1]).all(), "it repeats"
+        expected = expected_window(stack, length, first)
+        lives = len(expected["after"])
+        assert windows.frames[row, :stack, 0].tolist() == expected["seen"]
+        assert windows.frames[row, stack : stack + lives, 0].tolist() == expected["after"]
+        assert (windows.frames[row, stack + lives :] == expected["after"][-1]).all()
         assert windows.alive[row].tolist() == [step < lives for step in range(length)]
-        assert windows.actions[row, :lives].tolist() == walk["actions"]
-        assert windows.rewards[row, :lives].tolist() == [10.0 * a for a in walk["actions"]]
-        ends = [ENDS.get(int(a)) for a in walk["actions"]]
+        assert windows.actions[row, :lives].tolist() == expected["actions"]
+        assert windows.rewards[row, :lives].tolist() == [10.0 * a for a in expected["actions"]]
+        ends = [ENDS.get(int(a)) for a in expected["actions"]]
         assert windows.terminated[row, :lives].tolist() == [e == "terminated" for e in ends]
         shown = [e != "terminated" for e in ends] + [False] * (length - lives)
         assert windows.shown[row].tolist() == shown
 
 
-def test_windows_are_no_views_of_the_memory() -> None:
-    replay = filled(2, 1)
-    windows = read_windows(replay.history, replay.drawable(), 1)
-    kept = windows.frames.copy()
-    replay.history.frame[:] = -1
-    assert (windows.frames == kept).all()
+def test_stacks_are_views() -> None:
+    frames = np.arange(2 * 6 * 3 * 4, dtype=np.uint8).reshape(2, 6, 3, 4, 1)
+    view = stacks(frames, 4)
+    assert view.shape == (2, 3, 12, 4, 1)
+    assert np.shares_memory(view, frames)
+    for t in range(3):
+        np.testing.assert_array_equal(view[:, t].reshape(2, 4, 3, 4, 1), frames[:, t : t + 4])
+    tensor = torch.from_numpy(frames)
+    torch_view = tensor.unfold(1, 4, 1).movedim(-1, 2).flatten(2, 3)
+    assert torch_view.data_ptr() == tensor.data_ptr()
+    np.testing.assert_array_equal(torch_view.numpy(), view)

@@ -1,4 +1,6 @@
-from dataclasses import asdict, replace
+"""Presets: the published settings, layers of defaults, and errors."""
+
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,11 +9,11 @@ from contrastive_ucb.agents.deep.config import BonusConfig
 from contrastive_ucb.agents.deep.presets import (
     BONUSES,
     DEEP_PRESETS,
-    FAMILIES,
+    FRAME_DEFAULTS,
     SPR_RELEASE,
     configure,
 )
-from contrastive_ucb.experiments.training import Training
+from contrastive_ucb.envs.registry import canonical_name
 
 ATARI, MINATAR, VECTOR = (1, 84, 84), (4, 10, 10), (100,)
 
@@ -34,13 +36,12 @@ def test_spr_on_atari_has_the_published_settings() -> None:
     assert not spr.bonus.is_on
 
 
-# Section 4 of the facts this project was built from, row by row:
-# DER, OTRainbow, DrQ, DrQ(eps), CURL, SPR.
+# Published settings of DER, OTRainbow, DrQ, DrQ(eps), CURL, SPR.
 TABLE: dict[str, tuple[Any, ...]] = {
     "n_step": (10, 3, 10, 10, 20, 10),
     "first_update": (1600, 20_000, 1600, 1600, 1600, 2000),
     "updates_per_step": (1, 8, 1, 1, 1, 2),
-    "target_every": (2000, 4000, 1, 1, 2000, 1),  # in updates; OTRainbow's 500 are steps
+    "target_every": (2000, 4000, 1, 1, 2000, 1),  # in updates
     "noisy": (0.1, 0, 0, 0, 0.1, 0.5),
     "epsilon": ((0, 0), (1, 0.01), (1, 0.1), (1, 0.01), (0, 0), (1, 0)),
     "eval_epsilon": (0.001, 0.001, 0.05, 0.001, 0.001, 0.001),
@@ -63,10 +64,10 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "curl_weight": (0, 0, 0, 0, 1, 0),
     "spr_weight": (0, 0, 0, 0, 0, 5),
 }
-LENGTHS = {"otr": 50_000, "drq": 5000, "drq-eps": 5000}  # of the way from epsilon to epsilon
+EPSILON_STEPS = {"otr": 50_000, "drq": 5000, "drq-eps": 5000}
 
 
-def test_reference_sets_the_details_of_the_release_for_spr_only() -> None:
+def test_reference_preset_applies_release_settings_to_spr_only() -> None:
     released = configure("spr-ucb", {"bonus.preset": "reference"})
     for name, value in SPR_RELEASE.items():
         assert getattr(released, name) == value
@@ -78,27 +79,27 @@ def test_reference_sets_the_details_of_the_release_for_spr_only() -> None:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_the_family_is_the_published_table(name: str) -> None:
+def test_settings_equal_the_published_table(name: str) -> None:
     agents = ("der", "otr", "drq", "drq-eps", "curl", "spr")
     assert tuple(getattr(configure(algo, {}, ATARI), name) for algo in agents) == TABLE[name]
 
 
-@pytest.mark.parametrize(("algo", "length"), LENGTHS.items())
-def test_random_actions_fade_over_the_published_steps(algo: str, length: int) -> None:
+@pytest.mark.parametrize(("algo", "length"), EPSILON_STEPS.items())
+def test_epsilon_steps_scale_with_the_length_of_runs(algo: str, length: int) -> None:
     assert DEEP_PRESETS[algo].epsilon_steps == length
-    # MinAtar's runs are a tenth as long, those with vectors a twentieth.
+    # Runs on MinAtar are a tenth as long, those with vectors a twentieth.
     assert configure(algo, {}, MINATAR).epsilon_steps == length // 10
     assert configure(algo, {}, VECTOR).epsilon_steps == length // 20
 
 
-def test_target_networks_are_copied_as_often_in_a_run_of_the_family() -> None:
+def test_target_every_scales_with_the_length_of_runs() -> None:
     assert configure("der", {}, MINATAR).target_every == 200
-    assert configure("otr", {}, VECTOR).target_every == 25  # 500 steps / 20, an update a step
+    assert configure("otr", {}, VECTOR).target_every == 25  # 500 steps / 20, one update per step
     assert configure("rainbow", {}, MINATAR).target_every == 200
     assert configure("spr", {}, MINATAR).target_every == 1
 
 
-def test_curl_weighs_its_loss_less_in_four_games() -> None:
+def test_curl_weight_is_lower_in_four_games() -> None:
     games = ("Pong", "Boxing", "PrivateEye", "Freeway", "Qbert")
     weights = [configure("curl", {}, ATARI, game).curl_weight for game in games]
     assert weights == [0.01] * 4 + [1.0]
@@ -107,27 +108,26 @@ def test_curl_weighs_its_loss_less_in_four_games() -> None:
 
 
 @pytest.mark.parametrize("spelling", ["Pong", "pong", "ALE/Pong-v5", "PongNoFrameskip-v4"])
-def test_the_weight_of_a_game_is_found_in_every_spelling(spelling: str) -> None:
-    assert asdict(Training(spelling, "curl").config)["curl_weight"] == 0.01
-    assert asdict(Training("ALE/Qbert-v5", "curl").config)["curl_weight"] == 1.0
-    assert asdict(Training("MinAtar/Freeway-v1", "curl").config)["curl_weight"] == 1.0
+def test_settings_of_a_game_apply_to_every_spelling(spelling: str) -> None:
+    assert configure("curl", {}, ATARI, canonical_name(spelling)).curl_weight == 0.01
+    assert configure("curl", {}, MINATAR, canonical_name("MinAtar/Freeway-v1")).curl_weight == 1.0
 
 
 @pytest.mark.parametrize("algo", DEEP_PRESETS)
 @pytest.mark.parametrize("shape", [ATARI, MINATAR, VECTOR], ids=str)
-def test_the_bonus_is_one_flag_away(algo: str, shape: tuple[int, ...]) -> None:
+def test_every_agent_accepts_a_bonus(algo: str, shape: tuple[int, ...]) -> None:
     config = configure(algo, {"bonus.scale": 1.0}, shape)
     assert config.bonus.is_on
     assert config.bonus.feature == ("probs" if config.distributional else "hidden")
 
 
-def test_spr_ucb_is_spr_with_the_bonus_of_the_paper() -> None:
+def test_spr_ucb_is_spr_with_the_paper_bonus() -> None:
     config = configure("spr-ucb", {})
     assert config.bonus == BONUSES["paper"].bonus == BonusConfig(scale=1.0, ridge=1.0)
     assert configure("spr-ucb", {"bonus.preset": "none"}) == configure("spr", {})
 
 
-def test_the_reference_has_the_published_slips_and_settings_win_over_them() -> None:
+def test_reference_preset_and_overrides() -> None:
     config = configure("spr-ucb", {"bonus.preset": "reference"})
     assert (config.cut, config.bonus.cut, config.bonus.action) == ("published",) * 2 + ("previous",)
     assert (config.bonus.ridge, config.bonus.pairs, config.bonus.noisy) == (1e-5, "window", True)
@@ -138,17 +138,17 @@ def test_the_reference_has_the_published_slips_and_settings_win_over_them() -> N
 @pytest.mark.parametrize("shape", [ATARI, MINATAR, VECTOR], ids=str)
 @pytest.mark.parametrize("algo", DEEP_PRESETS)
 @pytest.mark.parametrize("bonus", BONUSES)
-def test_everything_goes_with_everything(algo: str, bonus: str, shape: tuple[int, ...]) -> None:
+def test_all_combinations_are_valid(algo: str, bonus: str, shape: tuple[int, ...]) -> None:
     config = configure(algo, {"bonus.preset": bonus, "hidden": 33}, shape)
     assert config.hidden == 33
     feature = BONUSES[bonus].bonus.feature if config.distributional else "hidden"
     assert config.bonus.feature == feature
 
 
-def test_families_are_differences_and_settings_win() -> None:
+def test_frame_defaults_and_overrides() -> None:
     small = configure("spr-ucb", {}, VECTOR)
     assert (small.hidden, small.mlp, small.n_step) == (64, (64,), 1)
-    assert small.bonus.room == FAMILIES["mlp"].settings["bonus.room"]
+    assert small.bonus.room == FRAME_DEFAULTS["mlp"].settings["bonus.room"]
     own = configure("spr-ucb", {"n_step": 7, "bonus.room": 1.0}, VECTOR)
     assert (own.n_step, own.bonus.room, own.hidden) == (7, 1.0, small.hidden)
     assert configure("spr", {}, MINATAR).hidden == 128
@@ -156,14 +156,14 @@ def test_families_are_differences_and_settings_win() -> None:
         assert configure(algo, {}, ATARI) == config
 
 
-def test_a_setting_of_a_bonus_that_is_not_there_was_passed_over() -> None:
+def test_bonus_setting_without_a_bonus_raises() -> None:
     with pytest.raises(ValueError, match=r"bonus.feature=hidden has no effect without a bonus"):
         configure("spr", {"bonus.feature": "hidden"}, ATARI)
     assert configure("spr", {"bonus.feature": "probs"}, ATARI) == DEEP_PRESETS["spr"]
     assert configure("spr", {"bonus.feature": "hidden", "bonus.scale": 1.0}, ATARI).bonus.is_on
 
 
-def test_every_switch_of_the_bonus_can_be_set_alone() -> None:
+def test_every_bonus_setting_can_be_set() -> None:
     others: dict[str, Any] = {
         "feature": "hidden",
         "pairs": "window",
@@ -201,20 +201,18 @@ def test_every_switch_of_the_bonus_can_be_set_alone() -> None:
         ("spr", {"bonus.preset": "papers"}, "no bonus is called 'papers'; did you mean 'paper'"),
     ],
 )
-def test_unknown_names_come_with_a_suggestion(
-    algo: str, settings: dict[str, Any], message: str
-) -> None:
+def test_unknown_names_get_a_suggestion(algo: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         configure(algo, settings)
 
 
 @pytest.mark.parametrize(("cells", "width"), [(4, 64), (196, 98), (400, 200), (10_000, 512)])
-def test_networks_for_vectors_grow_with_them(cells: int, width: int) -> None:
+def test_network_size_for_vectors(cells: int, width: int) -> None:
     config = configure("spr-ucb", {}, (cells,))
     assert (config.hidden, config.mlp) == (width, (width,))
     assert configure("spr-ucb", {"hidden": 7}, (cells,)).hidden == 7
 
 
-def test_a_grid_of_minatar_has_128_hidden_units_in_all() -> None:
+def test_minatar_has_128_hidden_units() -> None:
     config = configure("spr", {}, MINATAR)
     assert config.hidden * config.streams == 128
