@@ -265,7 +265,7 @@ def test_every_switch_runs_and_changes_what_is_planned(changes: dict[str, Any]) 
         (RichLock(3, 2), {"schedule": "theory"}, "schedule = 'theory' needs tables"),
         (RichLock(3, 2), {"density": "uniform"}, "needs bounds"),
         (RichLock(3, 2), {"harmonics": 2}, "needs bounds"),
-        (RichLock(3, 2), {"reward": "known", **QUICK}, "does not tell its rewards"),
+        (RichLock(3, 2), {"reward": "known", **QUICK}, "are not known; use"),
         (RichLock(3, 2), {"trajectories": 0}, "trajectories must be at least 1"),
         (RichLock(3, 2), {"learning_rate": 0.0}, "learning_rate must be positive"),
         (RichLock(3, 2), {"final_rate": 1.5}, r"final_rate must be in \[0, 1\], got 1.5"),

@@ -15,7 +15,7 @@ from agents.neural_play import (
 )
 
 from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.envs.finite_twin import ShownWalk
+from contrastive_ucb.envs.finite_twin import EmissionWalk
 from contrastive_ucb.representation import neural_fit
 from contrastive_ucb.representation.neural import Fitted
 
@@ -62,8 +62,8 @@ def test_a_round_that_failed_leaves_nothing_behind(
         agent.round()
     with monkeypatch.context() as patch:
         if place == "walk":
-            move = ShownWalk.move
-            patch.setattr(ShownWalk, "move", lambda *given: np.nan * move(*given))
+            move = EmissionWalk.move
+            patch.setattr(EmissionWalk, "move", lambda *given: np.nan * move(*given))
             message = r"gave a NaN.*'reward' at step 0 of round 2"
         else:
             slopes = "paper_slopes" if "sampler" in changes else "shared_slopes"

@@ -1,44 +1,93 @@
-"""The deep sea against bsuite's rules, and that only N moves to the right find the treasure."""
+"""DeepSea against the rules of bsuite, as a finite MDP and as frames."""
 
 import numpy as np
 import pytest
 
+from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import DeepSea
+from contrastive_ucb.envs.deepsea import DeepSeaGrid, solved_at
+from contrastive_ucb.envs.registry import make_eval_envs
 from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_arrays_by_the_rules_one_by_one(size: int) -> None:
-    sea = DeepSea(size, seed=3)
+def test_arrays_follow_the_rules_of_bsuite(size: int) -> None:
+    mdp = DeepSea(size, seed=3)
     for row, column, a in np.ndindex(size, size, 2):
-        right = a == sea.right[row, column]
+        right = a == mdp.right[row, column]
         after = min(column + 1, size - 1) if right else max(column - 1, 0)
         treasure = right and row == column == size - 1
         bsuite_reward = treasure - 0.01 / size * right
-        np.testing.assert_array_equal(sea.transitions[row, column, a], np.eye(size)[after])
-        assert sea.rewards[row, column, a] == pytest.approx(bsuite_reward + 0.01 / size)
+        np.testing.assert_array_equal(mdp.transitions[row, column, a], np.eye(size)[after])
+        assert mdp.rewards[row, column, a] == pytest.approx(bsuite_reward + 0.01 / size)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_only_going_right_all_the_way_solves_it(seed: int) -> None:
-    sea = DeepSea(10, seed)
-    assert optimal_value(sea) == pytest.approx(1, abs=1e-12)
-    assert suboptimality(sea, sea.right) == pytest.approx(0, abs=1e-12)
-    assert suboptimality(sea, 1 - sea.right) == pytest.approx(0.99)
-    slip = sea.right.copy()
-    slip[4, 4] = 1 - slip[4, 4]
-    assert suboptimality(sea, slip) == pytest.approx(1 - 0.001)
-    assert suboptimality(sea, np.full((10, 10, 2), 0.5)) > 0.99
-    assert not sea.reveals_reward
-    assert sea.solved_gap == 0.05
+def test_only_moving_right_at_every_step_is_optimal(seed: int) -> None:
+    mdp = DeepSea(10, seed)
+    assert optimal_value(mdp) == pytest.approx(1, abs=1e-12)
+    assert suboptimality(mdp, mdp.right) == pytest.approx(0, abs=1e-12)
+    assert suboptimality(mdp, 1 - mdp.right) == pytest.approx(0.99)
+    one_wrong = mdp.right.copy()
+    one_wrong[4, 4] = 1 - one_wrong[4, 4]
+    assert suboptimality(mdp, one_wrong) == pytest.approx(1 - 0.001)
+    assert suboptimality(mdp, np.full((10, 10, 2), 0.5)) > 0.99
+    assert not mdp.reveals_reward
+    assert mdp.solved_gap == 0.05
 
 
-def test_same_seed_same_sea_other_seed_another() -> None:
+def test_seed_and_size() -> None:
     np.testing.assert_array_equal(DeepSea(seed=1).right, DeepSea(seed=1).right)
     assert (DeepSea(seed=1).right != DeepSea(seed=2).right).any()
     assert 0.3 < DeepSea(30).right.mean() < 0.7
-
-
-def test_size_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="size must be at least 1, got 0"):
         DeepSea(0)
+
+
+def test_frames_follow_the_arrays_of_the_finite_mdp() -> None:
+    env, mdp = DeepSeaGrid(6, seed=2), DeepSea(6, seed=2)
+    random = stream(0, "actions")
+    for _ in range(20):
+        column = 0
+        assert env.reset().argmax() == 0
+        for row in range(6):
+            assert env.frame.dtype == np.float32
+            assert env.frame.sum() == env.frame[row * 6 + column] == 1
+            action = int(random.integers(2))
+            step = env.step(action)
+            assert step.reward == step.raw_reward == mdp.rewards[row, column, action]
+            column = int(mdp.transitions[row, column, action].argmax())
+        assert step.terminated
+        assert step.episode_over
+        assert not step.truncated
+        assert not step.frame.any()
+    assert env.render().shape == (96, 96, 3)
+
+
+def test_training_and_evaluation_share_one_task() -> None:
+    right = DeepSea(10, seed=7).right
+    evaluation = make_eval_envs("DeepSea-10", seed=7, count=3)
+    for env in (DeepSeaGrid(10, seed=7), DeepSeaGrid(10, seed=7, role="eval-3"), *evaluation):
+        if env.episode < 0:
+            env.reset()
+        for row in range(10):
+            env.step(int(right[row, row]))
+        assert env.raw_return == pytest.approx(1)
+        assert env.value_range == (0, 1)
+
+
+def test_solved_at_against_counting() -> None:
+    def by_counting(returns: list[float]) -> int | None:
+        for n in range(1, len(returns) + 1):
+            if sum(r < 0.5 for r in returns[:n]) < 0.9 * n:
+                return n
+        return None
+
+    assert solved_at([]) is None
+    assert solved_at([0.01] * 30) is None
+    assert solved_at([0.0] * 18 + [1.0] * 2) is None
+    assert solved_at([0.0] * 18 + [1.0] * 3) == 21
+    random = stream(0, "returns")
+    for _ in range(50):
+        returns = list((random.random(60) < 0.12).astype(float))
+        assert solved_at(returns) == by_counting(returns)

@@ -1,45 +1,23 @@
-"""Gymnasium environments for networks: what is paid, when it is over, what is refused and said."""
+"""GymObserved: rewards, ends of episodes, instances and factories, and errors."""
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 
+import contrastive_ucb as cu
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.gym_observed import GymObserved
 
-
-def test_a_gymnasium_environment_goes_on_without_rewards_when_it_is_over() -> None:
-    env, random = GymObserved("CartPole-v1", horizon=30), stream(0, "test")
-    walk = env.begin(4, random)
-    for _ in range(30):
-        before = walk.observations[:, -1] == 1
-        rewards = walk.move(np.ones(4, dtype=np.int64), random)
-        np.testing.assert_array_equal(rewards, 1.0 - before)
-    np.testing.assert_array_equal(walk.observations[:, -1], 1)  # pushing one way ends it
-    walk = env.begin(3, stream(0, "test"))
-    np.testing.assert_array_equal(walk.observations, env.begin(3, stream(0, "test")).observations)
+NAN, INF = float("nan"), float("inf")
 
 
-def test_what_gymnasium_does_not_offer_is_said_in_one_line() -> None:
-    with pytest.raises(ValueError, match="Gymnasium cannot make 'Nothing-v9'"):
-        GymObserved("Nothing-v9")
-    with pytest.raises(ValueError, match="Box observations and Discrete"):
-        GymObserved("Pendulum-v1")
-    with pytest.raises(ValueError, match=r"time limit of 200 steps.*horizon of at most 200"):
-        GymObserved("MountainCar-v0", horizon=201)
-    assert GymObserved("MountainCar-v0", horizon=200).horizon == 200
-
-
-def test_an_id_with_an_unknown_module_was_a_traceback() -> None:
-    with pytest.raises(ValueError, match=r"Gymnasium cannot make 'nomodule:Foo-v0'.*nomodule"):
-        GymObserved("nomodule:Foo-v0")
-
-
-class Unruly(gymnasium.Env[Any, Any]):
-    """Shows and pays what it is told to."""
+class Custom(gymnasium.Env[Any, Any]):
+    """Returns the observations and rewards that its class attributes specify."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (2,))
     action_space = gymnasium.spaces.Discrete(2)
@@ -54,68 +32,153 @@ class Unruly(gymnasium.Env[Any, Any]):
         return self.later, self.reward, False, False, {}
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_ended_episodes_continue_with_reward_zero() -> None:
+    env, random = GymObserved("CartPole-v1", horizon=30), stream(0, "test")
+    walk = env.begin(4, random)
+    for _ in range(30):
+        ended = walk.observations[:, -1] == 1
+        rewards = walk.move(np.ones(4, dtype=np.int64), random)
+        np.testing.assert_array_equal(rewards, 1.0 - ended)
+    np.testing.assert_array_equal(walk.observations[:, -1], 1)  # a constant action ends it
+    walk = env.begin(3, stream(0, "test"))
+    np.testing.assert_array_equal(walk.observations, env.begin(3, stream(0, "test")).observations)
+
+
+def test_truncated_episodes_are_ended() -> None:
+    class Truncating(gymnasium.Wrapper[Any, Any, Any, Any]):
+        def step(self, action: Any) -> Any:
+            observation, reward, terminated, _, info = self.env.step(action)
+            return observation, reward, terminated, True, info
+
+    env = GymObserved(lambda: Truncating(gymnasium.make("CartPole-v1")), 3)
+    walk = env.begin(2, stream(0, "test"))
+    rewards = [walk.move(np.zeros(2, dtype=np.int64), stream(0, "unused")) for _ in range(3)]
+    np.testing.assert_array_equal(rewards, [[1, 1], [0, 0], [0, 0]])
+    np.testing.assert_array_equal(walk.observations[:, -1], 1)
+
+
+# Ids, instances and factories
+
+
+def returns_of(env: GymObserved) -> np.ndarray:
+    walk, random, total = env.begin(3, stream(0, "test")), stream(0, "unused"), np.zeros(3)
+    for step in range(env.horizon):
+        total += walk.move(np.full(3, step % 2), random)
+    return total
+
+
+def test_an_instance_and_a_factory_equal_the_id() -> None:
+    instance = gymnasium.make("CartPole-v1")
+    expected = GymObserved("CartPole-v1", 30)
+    for source in (instance, lambda: gymnasium.make("CartPole-v1")):
+        env = GymObserved(source, 30)
+        np.testing.assert_array_equal(returns_of(env), returns_of(expected))
+    assert GymObserved(instance, 5).name == expected.name == "gym/CartPole-v1"
+    with pytest.raises(gymnasium.error.ResetNeeded):  # the instance itself was never reset
+        instance.step(0)
+    assert GymObserved(Custom(), 3).name == GymObserved(Custom, 3).name == "gym/Custom"
+
+
+def test_an_agent_learns_on_an_instance_but_cannot_be_saved(tmp_path: Path) -> None:
+    def learn(source: Any) -> cu.ContrastiveUCB:
+        agent = cu.ContrastiveUCB(GymObserved(source, 5), seed=0, fit_steps=3, trajectories=2)
+        agent.learn(rounds=2)
+        return agent
+
+    agent, expected = learn(gymnasium.make("CartPole-v1")), learn("CartPole-v1")
+    observation = np.zeros(5)
+    assert agent.predict(observation) == expected.predict(observation)
+    with pytest.raises(UserError, match=r"gym/CartPole-v1 .*gymnasium.register .*id"):
+        agent.save(tmp_path / "agent")
+    expected.save(tmp_path / "agent")
+    assert cu.load(tmp_path / "agent").envs[0].env_id == "CartPole-v1"
+
+
+class Uncopyable(Custom):
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise TypeError("cannot pickle 'simulator'")
+
+
+SHARED = Custom()
+
+
 @pytest.mark.parametrize(
-    ("broken", "message"),
+    ("source", "message"),
     [
-        ({"reward": None}, "gym/Unruly-v0 paid None; a reward must be a number"),
-        ({"reward": "much"}, "gym/Unruly-v0 paid 'much'"),
-        ({"later": np.zeros(3)}, r"gym/Unruly-v0 showed .* shape \(3,\), but .* \(2,\)"),
-        ({"first": np.zeros((2, 1))}, r"gym/Unruly-v0 showed .* shape \(2, 1\)"),
-        ({"later": None}, "gym/Unruly-v0 showed"),
-        ({"later": "left"}, "gym/Unruly-v0 showed 'left', not numbers"),
+        ("Nothing-v9", "Gymnasium cannot make 'Nothing-v9'"),
+        ("nomodule:Foo-v0", r"Gymnasium cannot make 'nomodule:Foo-v0'.*nomodule"),  # a regression
+        ("Pendulum-v1", "Box observations and Discrete"),
+        (cu.Lock(), "Lock has MultiDiscrete observations"),
+        (3, "env_id is 3; it must be an id .*'CartPole-v1'.*function"),
+        (None, "env_id is None; it must be an id"),
+        (Uncopyable(), "Uncopyable cannot be copied .*pass a function"),
+        (lambda: "CartPole-v1", "returned 'CartPole-v1'; it must return a new Gymnasium"),
+        (lambda: SHARED, "must return a new Gymnasium environment at every call"),
     ],
 )
-def test_what_a_wrong_environment_gives_was_a_traceback(
-    broken: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(
-        gymnasium.registry,
-        "Unruly-v0",
-        gymnasium.envs.registration.EnvSpec(
-            "Unruly-v0", entry_point=Unruly, disable_env_checker=True
-        ),
-    )
-    for name, value in broken.items():
-        monkeypatch.setattr(Unruly, name, value)
+def test_invalid_sources(source: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        GymObserved("Unruly-v0", 2).begin(2, stream(0, "test")).move(
-            np.zeros(2, dtype=np.int64), stream(0, "unused")
-        )
+        GymObserved(source).begin(2, stream(0, "test"))
     assert "\n" not in str(caught.value)
 
 
-NAN, INF = float("nan"), float("inf")
+def test_the_horizon_is_at_most_the_time_limit() -> None:
+    for source in ("MountainCar-v0", gymnasium.make("MountainCar-v0")):
+        with pytest.raises(ValueError, match=r"time limit of 200 steps.*horizon of at most 200"):
+            GymObserved(source, horizon=201)
+        assert GymObserved(source, horizon=200).horizon == 200
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"reward": None}, "gym/Custom returned the reward None; a reward must be a number"),
+        ({"reward": "much"}, "gym/Custom returned the reward 'much'"),
+        ({"later": np.zeros(3)}, r"gym/Custom returned .* shape \(3,\), but .* \(2,\)"),
+        ({"first": np.zeros((2, 1))}, r"gym/Custom returned .* shape \(2, 1\)"),
+        ({"later": None}, "gym/Custom returned"),
+        ({"later": "left"}, "gym/Custom returned the observation 'left', not numbers"),
+    ],
+)
+def test_invalid_observations_and_rewards(attributes: dict[str, Any], message: str) -> None:
+    """Regression: they caused exceptions of NumPy."""
+    env = GymObserved(type("Custom", (Custom,), attributes), 2)
+    with pytest.raises(ValueError, match=message) as caught:
+        env.begin(2, stream(0, "test")).move(np.zeros(2, dtype=np.int64), stream(0, "unused"))
+    assert "\n" not in str(caught.value)
+
+
+# Rewards
 
 
 @pytest.mark.parametrize(
     ("low", "high"), [(0.5, 1), (-2, -1), (0, 0), (1, -1), (NAN, 1), (0, NAN), (-INF, 1), (0, INF)]
 )
-def test_bounds_of_rewards_have_0_inside(low: float, high: float) -> None:
+def test_reward_bounds_contain_zero(low: float, high: float) -> None:
     with pytest.raises(ValueError, match="reward_low must be at most 0"):
         GymObserved(reward_low=low, reward_high=high)
 
 
-def with_the_swing(seen: Any) -> int:
-    """Ends MountainCar after about 120 steps."""
-    return 2 if seen[1] >= 0 else 0
+def swing(observation: Any) -> int:
+    """Solves MountainCar after about 120 steps."""
+    return 2 if observation[1] >= 0 else 0
 
 
-def by_the_tilt(seen: Any) -> int:
+def balance(observation: Any) -> int:
     """Balances CartPole for a while."""
-    return int(seen[2] > 0)
+    return int(observation[2] > 0)
 
 
-def to_the_left(seen: Any) -> int:
+def left(observation: Any) -> int:
     return 0
 
 
 def plain_return(env_id: str, seed: int, horizon: int, policy: Any) -> float:
-    """What the environment itself pays until it ends, or for H steps."""
+    """The return of the environment itself until it ends, or after H steps."""
     env, total = gymnasium.make(env_id), 0.0
-    seen, _ = env.reset(seed=seed)
+    observation, _ = env.reset(seed=seed)
     for _ in range(horizon):
-        seen, reward, terminated, truncated, _ = env.step(policy(seen))
+        observation, reward, terminated, truncated, _ = env.step(policy(observation))
         total += float(reward)
         if terminated or truncated:
             break
@@ -123,66 +186,41 @@ def plain_return(env_id: str, seed: int, horizon: int, policy: Any) -> float:
     return total
 
 
-def scaled_returns(env: GymObserved, policy: Any) -> Any:
-    walk, total = env.begin(3, stream(0, "test")), np.zeros(3)
-    for _ in range(env.horizon):
-        actions = np.array([policy(seen) for seen in walk.observations])
-        total += walk.move(actions, stream(0, "unused"))
-    return total
-
-
 @pytest.mark.parametrize(
     ("env_id", "horizon", "low", "high", "policy"),
     [
-        ("CartPole-v1", 40, -1.0, 1.0, to_the_left),
-        ("CartPole-v1", 80, -0.5, 3.0, by_the_tilt),
-        ("MountainCar-v0", 200, -1.0, 0.0, with_the_swing),
-        ("MountainCar-v0", 200, -1.0, 0.0, to_the_left),
+        ("CartPole-v1", 40, -1.0, 1.0, left),
+        ("CartPole-v1", 80, -0.5, 3.0, balance),
+        ("MountainCar-v0", 200, -1.0, 0.0, swing),
+        ("MountainCar-v0", 200, -1.0, 0.0, left),
     ],
 )
-def test_scaled_returns_are_one_affine_map_of_the_returns(
+def test_scaled_returns_are_an_affine_map_of_the_returns(
     env_id: str, horizon: int, low: float, high: float, policy: Any
 ) -> None:
-    """An episode that was over was paid `reward_low` a step instead of 0."""
-    env = GymObserved(env_id, horizon, low, high)
-    seeds = stream(0, "test").integers(2**31, size=3)
-    plain = [plain_return(env_id, int(seed), horizon, policy) for seed in seeds]
+    """Regression: ended episodes received `reward_low` per step instead of 0."""
+    env, seeds = GymObserved(env_id, horizon, low, high), stream(0, "test").integers(2**31, size=3)
+    expected = [plain_return(env_id, int(seed), horizon, policy) for seed in seeds]
+    walk, scaled = env.begin(3, stream(0, "test")), np.zeros(3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        scaled = scaled_returns(env, policy)
-    np.testing.assert_allclose(scaled * (high - low) + horizon * low, plain, atol=1e-9)
+        for _ in range(horizon):
+            actions = np.array([policy(row) for row in walk.observations])
+            scaled += walk.move(actions, stream(0, "unused"))
+    np.testing.assert_allclose(scaled * (high - low) + horizon * low, expected, atol=1e-9)
 
 
-def test_who_ends_the_mountain_car_earlier_is_worth_more() -> None:
-    env = GymObserved("MountainCar-v0", 200, -1.0, 0.0)
-    assert scaled_returns(env, with_the_swing).min() > 30
-    np.testing.assert_array_equal(scaled_returns(env, to_the_left), 0)
-
-
-def test_a_truncated_episode_is_over() -> None:
-    class Cut(gymnasium.Wrapper[Any, Any, Any, Any]):
-        def step(self, action: Any) -> Any:
-            seen, reward, terminated, _, more = self.env.step(action)
-            return seen, reward, terminated, True, more
-
-    walk = GymObserved("CartPole-v1", 3).begin(2, stream(0, "test"))
-    walk.copies = [Cut(copy) for copy in walk.copies]
-    paid = [walk.move(np.zeros(2, dtype=np.int64), stream(0, "unused")) for _ in range(3)]
-    np.testing.assert_array_equal(paid, [[1, 1], [0, 0], [0, 0]])
-    np.testing.assert_array_equal(walk.observations[:, -1], 1)
-
-
-def test_clipped_rewards_are_said_once() -> None:
-    for bounds, says in (((0.0, 1.0), "--reward-low -1"), ((-2.0, 0.0), None)):
+def test_clipped_rewards_are_reported_once() -> None:
+    for bounds, option in (((0.0, 1.0), "--reward-low -1"), ((-2.0, 0.0), None)):
         env, random = GymObserved("MountainCar-v0", 3, *bounds), stream(0, "test")
         walk = env.begin(2, random)
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as reported:
             warnings.simplefilter("always")
             for _ in range(3):
                 walk.move(np.zeros(2, dtype=np.int64), random)
-        assert len(said) == (says is not None)
-        assert all(str(says) in str(one.message) for one in said)
+        assert len(reported) == (option is not None)
+        assert all(str(option) in str(warning.message) for warning in reported)
     env = GymObserved("CartPole-v1", 3, reward_high=0.5)
-    with pytest.warns(UserWarning, match="pays 1, which counts as 0.5: give --reward-high 1"):
+    with pytest.warns(UserWarning, match="pays 1, .* clipped to 0.5: use --reward-high 1"):
         scaled = env.begin(1, random).move(np.zeros(1, dtype=np.int64), random)
     np.testing.assert_array_equal(scaled, 1)

@@ -1,4 +1,4 @@
-"""RiverSwim: the published probabilities, and when swimming pays."""
+"""RiverSwim: the published probabilities and the optimal policies."""
 
 import numpy as np
 import pytest
@@ -17,9 +17,10 @@ def test_published_probabilities() -> None:
     np.testing.assert_allclose(step[2, 1], [0, 0.05, 0.6, 0.35, 0, 0])
     np.testing.assert_allclose(step[5, 1], [0, 0, 0, 0, 0.4, 0.6])
     assert river.rewards.sum() == pytest.approx(20 * 1.005)
+    np.testing.assert_allclose(RiverSwim(2).transitions[0, :, 1], [[0.4, 0.6], [0.4, 0.6]])
 
 
-def test_swimming_pays_in_the_long_run_and_drifting_in_the_short() -> None:
+def test_swimming_is_optimal_for_long_horizons_only() -> None:
     river, short = RiverSwim(), RiverSwim(horizon=4)
     best = greedy(plan(river.kernel, river.rewards)[0])
     assert (best[0, :, 1] == 1).all()
@@ -30,10 +31,6 @@ def test_swimming_pays_in_the_long_run_and_drifting_in_the_short() -> None:
 
 
 @pytest.mark.parametrize(("sizes", "name"), [((1, 20), "n_states"), ((6, 0), "horizon")])
-def test_small_sizes_are_refused(sizes: tuple[int, int], name: str) -> None:
+def test_invalid_sizes(sizes: tuple[int, int], name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be at least"):
         RiverSwim(*sizes)
-
-
-def test_two_banks_without_a_middle_work() -> None:
-    np.testing.assert_allclose(RiverSwim(2).transitions[0, :, 1], [[0.4, 0.6], [0.4, 0.6]])

@@ -1,63 +1,104 @@
-"""TabularMDP: arrays in, the same arrays out, and every bad array refused in one clear line."""
+"""TabularMDP and TabularGame: arrays, files, episodes, and errors for invalid arrays."""
 
 import json
+import subprocess
+import sys
 import tracemalloc
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.envs import Kernel, TabularMDP
+from contrastive_ucb.envs import (
+    DeepSea,
+    Kernel,
+    Lock,
+    LockGame,
+    LowRankGame,
+    LowRankMDP,
+    RiverSwim,
+    TabularGame,
+    TabularMDP,
+    load_env,
+)
+from contrastive_ucb.envs.finite import kind_of
 
-H, S, A = 3, 4, 2
+Env = TabularMDP | TabularGame
+H, S, A, A1, A2 = 3, 4, 2, 2, 3
+RNG = np.random.default_rng(0)
+P, R = RNG.dirichlet(np.ones(S), (H, S, A)), RNG.random((H, S, A))
+PHI, PSI = RNG.dirichlet(np.ones(2), (H, S, A)), RNG.dirichlet(np.ones(S), (H, 2))
+GAME_P = RNG.dirichlet(np.ones(S), (H, S, A1, A2))
+GAME_R = RNG.uniform(-1, 1, (H, S, A1, A2))
+GAME_PHI = RNG.dirichlet(np.ones(2), (H, S, A1, A2))
+BOTH = pytest.mark.parametrize(
+    ("kind", "transitions", "rewards"),
+    [(TabularMDP, P, R), (TabularGame, GAME_P, GAME_R)],
+    ids=["mdp", "game"],
+)
+NAN, INF = float("nan"), float("inf")
 
 
-def arrays(seed: int = 0) -> tuple[Array, Array]:
-    rng = np.random.default_rng(seed)
-    return rng.dirichlet(np.ones(S), (H, S, A)), rng.random((H, S, A))
-
-
-def factors(seed: int = 0, rank: int = 2) -> tuple[Array, Array, Array]:
-    rng = np.random.default_rng(seed)
-    features = rng.dirichlet(np.ones(rank), (H, S, A))
-    return features, rng.dirichlet(np.ones(S), (H, rank)), rng.random((H, S, A))
-
-
-def changed(array: Array, at: Any, value: float) -> Array:
+def changed(array: Array, at: Any, value: Any) -> Array:
     array = array.copy()
     array[at] = value
     return array
 
 
-P, R = arrays()
-PHI, PSI, _ = factors()
+def play(env: Env, seed: int | None, n_episodes: int) -> list[tuple[int, ...]]:
+    """(step, state, *actions, next state, reward in millionths) of episodes of random actions."""
+    rng = np.random.default_rng(5)
+    moves = []
+    for episode in range(n_episodes):
+        observation: Any = env.reset(seed=seed if episode == 0 else None)[0]
+        is_over = False
+        while not is_over:
+            actions = [int(rng.integers(n)) for n in env.rewards.shape[2:]]
+            if isinstance(env, TabularGame):
+                h, s = observation["row"]
+                observation, rewards, *_ = env.step({"row": actions[0], "column": actions[1]})
+                np.testing.assert_array_equal(observation["row"], observation["column"])
+                after, t = observation["row"]
+                reward, is_over = rewards["row"], not env.agents
+                assert rewards["column"] == -reward
+            else:
+                h, s = observation
+                observation, reward, is_over, truncated, _ = env.step(actions[0])
+                after, t = observation
+                assert not truncated
+            assert after == h + 1
+            moves.append((h, s, *actions, t, round(reward * 1e6)))
+        assert after == env.horizon
+    return moves
 
 
-def test_arrays_come_back_as_given() -> None:
-    mdp = TabularMDP(P, R)
-    assert (mdp.horizon, mdp.n_states, mdp.n_actions, mdp.rank) == (H, S, A, None)
-    np.testing.assert_allclose(mdp.transitions, P, rtol=1e-15)
-    np.testing.assert_array_equal(mdp.rewards, R)
-    np.testing.assert_array_equal(mdp.initial, [1, 0, 0, 0])
-    assert mdp.kernel.features.shape == (H, S * A, S)
-    assert mdp.kernel.measures is None
-    assert mdp.reveals_reward
-    assert mdp.solved_gap is None
-    assert TabularMDP(P, R, rank=3).rank == 3
+# Arrays
 
 
-def test_the_arrays_of_the_user_are_not_shared() -> None:
-    transitions, rewards = arrays()
-    mdp = TabularMDP(transitions, rewards)
-    transitions[:], rewards[:] = 0, 0
-    np.testing.assert_allclose(mdp.transitions, P, rtol=1e-15)
-    np.testing.assert_array_equal(mdp.rewards, R)
+@BOTH
+def test_arrays_are_stored_as_given(kind: type[Env], transitions: Array, rewards: Array) -> None:
+    given_transitions, given_rewards = transitions.copy(), rewards.copy()
+    env = kind(given_transitions, given_rewards, rank=3)
+    given_transitions[:], given_rewards[:] = 0, 0  # the environment holds copies
+    assert (env.horizon, env.n_states, env.rank, env.solved_gap) == (H, S, 3, None)
+    assert env.n_actions == (A if kind is TabularMDP else (A1, A2))
+    np.testing.assert_allclose(env.transitions, transitions, rtol=1e-15)
+    np.testing.assert_array_equal(env.rewards, rewards)
+    np.testing.assert_array_equal(env.initial, [1, 0, 0, 0])
+    np.testing.assert_allclose(env.kernel.features, transitions.reshape(H, -1, S), rtol=1e-15)
+    assert env.kernel.measures is None
+    assert env.reveals_reward
+    assert repr(env).startswith(f"{kind.__name__}(n_states=4, n_actions=")
+    assert kind(transitions, rewards).rank is None
 
 
 @pytest.mark.parametrize(
@@ -68,42 +109,45 @@ def test_initial_state_or_distribution(initial: Any, expected: list[float]) -> N
     np.testing.assert_array_equal(TabularMDP(P, R, initial).initial, expected)
 
 
-def test_rows_within_the_tolerance_are_made_exact() -> None:
+def test_rows_within_the_tolerance_are_normalized() -> None:
     mdp = TabularMDP(P * (1 + 5e-7), R, np.full(S, (1 + 5e-7) / S))
     np.testing.assert_allclose(mdp.transitions.sum(-1), 1, rtol=0, atol=1e-15)
     np.testing.assert_allclose(mdp.initial.sum(), 1, rtol=0, atol=1e-15)
     np.testing.assert_allclose(TabularMDP(P.astype(np.float32), R).transitions, P, atol=1e-6)
 
 
-def test_integer_tables_are_fine() -> None:
+def test_integer_arrays_become_floats() -> None:
     cycle = np.roll(np.eye(3, dtype=int), 1, axis=1)[None, :, None, :]
     mdp = TabularMDP(cycle, np.zeros((1, 3, 1), dtype=int))
     assert mdp.kernel.features.dtype == np.float64
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10**6), rank=st.integers(1, 5))
-def test_factors_equal_their_table(seed: int, rank: int) -> None:
-    features, measures, rewards = factors(seed, rank)
-    scale = np.random.default_rng(seed).uniform(0.5, 2, (H, rank))  # any gauge is the same kernel
-    mdp = TabularMDP.from_factors(
-        features / scale[:, None, None], measures * scale[..., None], rewards
-    )
-    table = np.einsum("hsaj,hjt->hsat", features, measures)
-    np.testing.assert_allclose(mdp.transitions, table, atol=1e-14)
-    np.testing.assert_allclose(mdp.kernel.features, features.reshape(H, S * A, rank), atol=1e-14)
-    np.testing.assert_allclose(mdp.kernel.features.sum(-1), 1, atol=1e-14)
-    assert mdp.rank == rank
+@given(seed=st.integers(0, 10**6), rank=st.integers(1, 5), is_game=st.booleans())
+def test_factors_equal_their_table_in_any_gauge(seed: int, rank: int, is_game: bool) -> None:
+    rng = np.random.default_rng(seed)
+    kind, rewards = (TabularGame, GAME_R) if is_game else (TabularMDP, R)
+    features = rng.dirichlet(np.ones(rank), rewards.shape)
+    measures = rng.dirichlet(np.ones(S), (H, rank))
+    gauge = rng.uniform(0.5, 2, (H, rank))
+    scaled = features / gauge.reshape(H, *(1,) * (rewards.ndim - 1), rank)
+    env = kind.from_factors(scaled, measures * gauge[..., None], rewards)
+    table = np.einsum("h...j,hjt->h...t", features, measures)
+    np.testing.assert_allclose(env.transitions, table, atol=1e-14)
+    np.testing.assert_allclose(env.kernel.features, features.reshape(H, -1, rank), atol=1e-14)
+    np.testing.assert_allclose(kind(env.kernel, rewards).transitions, table, atol=1e-14)
+    assert type(env) is kind
+    assert env.rank == rank
 
 
-def test_a_latent_without_mass_does_no_harm() -> None:
+def test_a_latent_without_mass_has_no_effect() -> None:
     features = np.concatenate([PHI, np.full((H, S, A, 1), 0.7)], axis=-1)
     measures = np.concatenate([PSI, np.zeros((H, 1, S))], axis=1)
     mdp = TabularMDP.from_factors(features, measures, R)
-    np.testing.assert_allclose(mdp.transitions, PHI.reshape(H, S, A, 2) @ PSI[:, None], atol=1e-14)
+    np.testing.assert_allclose(mdp.transitions, PHI @ PSI[:, None], atol=1e-14)
 
 
-def test_large_factors_never_become_a_table() -> None:
+def test_large_factors_are_never_expanded_into_a_table() -> None:
     features = np.full((10, 1000, 10, 2), 0.5)
     measures = np.full((10, 2, 1000), 1e-3)
     tracemalloc.start()
@@ -113,20 +157,21 @@ def test_large_factors_never_become_a_table() -> None:
     assert peak < 50e6  # the table would take 800 MB
 
 
-NAN, INF = float("nan"), float("inf")
-BAD = {
+# Invalid arrays: every error is one line that names the entry or the shape
+
+INVALID = {
     "three axes": ((P[0], R), r"transitions has shape \(4, 2, 4\).*\(H, S, A, S\)"),
     "rewards of two axes": ((P, R[0]), r"rewards has shape \(4, 2\).*\(H, S, A\)"),
     "no steps": ((P[:0], R[:0]), "every axis .* at least 1"),
     "no actions": ((P[:, :, :0], R[:, :, :0]), "every axis .* at least 1"),
-    "other horizon": ((P[:2], R), r"transitions has shape .* asks for \(3, 4, 2, 4\)"),
-    "other next states": ((P[..., :3], R), r"asks for \(3, 4, 2, 4\)"),
+    "other horizon": ((P[:2], R), r"transitions has shape .* requires \(3, 4, 2, 4\)"),
+    "other next states": ((P[..., :3], R), r"requires \(3, 4, 2, 4\)"),
     "nan": ((changed(P, (1, 2, 0, 3), NAN), R), r"transitions\[1,2,0,3\] is nan"),
     "inf": ((changed(P, (1, 2, 0, 3), INF), R), r"transitions\[1,2,0,3\] is inf"),
     "negative": ((changed(P, (0, 1, 1, 2), -0.2), R), r"transitions\[0,1,1,2\] is -0.2.*negative"),
     "row too small": ((P * 0.9, R), r"transitions\[0,0,0\] is 0.9.*sum to 1"),
     "one row too large": ((changed(P, (2, 1, 0), 0.5), R), r"transitions\[2,1,0\] is 2"),
-    "words": ((np.full(P.shape, "x"), R), "transitions holds .* real numbers"),
+    "text": ((np.full(P.shape, "x"), R), "transitions holds .* real numbers"),
     "complex": ((P + 1j, R), "transitions holds complex128"),
     "reward nan": ((P, changed(R, (0, 0, 1), NAN)), r"rewards\[0,0,1\] is nan"),
     "reward above": ((P, changed(R, (0, 0, 1), 1.5)), r"rewards\[0,0,1\] is 1.5.*\[0, 1\]"),
@@ -138,15 +183,34 @@ BAD = {
     "initial sum": ((P, R, [0.5, 0, 0, 0]), "initial sums to 0.5"),
     "initial nan": ((P, R, [NAN, 0, 0, 0]), r"initial\[0\] is nan"),
     "initial axes": ((P, R, np.eye(4)), r"initial has shape \(4, 4\).*\(S,\)"),
-    "kernel": ((Kernel(np.ones((H, 3, 1))), R), r"asks for \(3, 8, d\)"),
+    "kernel": ((Kernel(np.ones((H, 3, 1))), R), r"requires \(3, 8, d\)"),
+    "a game": ((GAME_P, GAME_R), "transitions has shape .*TabularGame"),
+    "rewards of a game": ((P, GAME_R), "rewards has shape .*TabularGame"),
+}
+INVALID_GAME = {
+    "an mdp": ((P, R), r"transitions has shape .*\(H, S, A1, A2, S\).* TabularMDP"),
+    "rewards of an mdp": ((GAME_P, R), r"rewards has shape .* TabularMDP"),
+    "three players": ((GAME_P[:, :, :, :, None], GAME_R[..., None]), "3 players.*two players"),
+    "rewards of each": ((GAME_P, np.stack([GAME_R, -GAME_R], -1)), "per player.*zero-sum"),
+    "no steps": ((GAME_P[:0], GAME_R[:0]), "every axis .* at least 1"),
+    "other actions": ((GAME_P[:, :, :1], GAME_R), r"requires \(3, 4, 2, 3, 4\)"),
+    "nan": ((changed(GAME_P, (1, 2, 0, 1, 3), NAN), GAME_R), r"transitions\[1,2,0,1,3\] is nan"),
+    "row": ((changed(GAME_P, (2, 1, 0, 2), 0.5), GAME_R), r"\[2,1,0,2\] is 2; P\(.\|s,a,b\) must"),
+    "above": ((GAME_P, changed(GAME_R, (0, 0, 1, 2), 1.5)), r"\[0,0,1,2\] is 1.5.*\[-1, 1\]"),
+    "below": ((GAME_P, changed(GAME_R, (0, 0, 1, 2), -1.1)), r"rewards\[0,0,1,2\] is -1.1"),
+    "kernel": ((Kernel(np.ones((H, 3, 1))), GAME_R), r"requires \(3, 24, d\)"),
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_arrays_are_refused(case: str) -> None:
-    given_arrays, message = BAD[case]
+@pytest.mark.parametrize(
+    ("kind", "arrays", "message"),
+    [(TabularMDP, *case) for case in INVALID.values()]
+    + [(TabularGame, *case) for case in INVALID_GAME.values()],
+    ids=[*INVALID, *(f"game: {name}" for name in INVALID_GAME)],
+)
+def test_invalid_arrays(kind: type[Env], arrays: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        TabularMDP(*given_arrays)
+        kind(*arrays)
     assert "\n" not in str(caught.value)
 
 
@@ -155,23 +219,30 @@ def test_bad_arrays_are_refused(case: str) -> None:
     [
         ({"rank": 0}, "rank must be at least 1, got 0"),
         ({"reward_scale": np.full((H, S, A), 1.1)}, r"reward_scale\[0,0,0\] is 1.1"),
-        ({"reward_scale": R / 2}, "at least the mean"),
+        ({"reward_scale": R / 2}, r"reward_scale\[0,0,0\] is .*at least its absolute value"),
         ({"reward_scale": R[:2]}, r"reward_scale has shape \(2, 4, 2\)"),
         ({"render_mode": "human"}, "render_mode is 'human'"),
     ],
 )
-def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TabularMDP(P, R, **options)
+
+
+@pytest.mark.parametrize("scale", [-np.sign(GAME_R), GAME_R / 2, 2 * np.sign(GAME_R), GAME_R[:2]])
+def test_invalid_reward_scale_of_a_game(scale: Array) -> None:
+    with pytest.raises(ValueError, match="reward_scale"):
+        TabularGame(GAME_P, GAME_R, reward_scale=scale)
 
 
 @pytest.mark.parametrize(
     ("features", "measures", "message"),
     [
         (PHI[0], PSI, r"features has shape .*\(H, S, A, d\)"),
+        (GAME_PHI, PSI, "features has shape .*TabularGame"),
         (PHI, PSI[0], r"measures has shape .*\(H, d, S\)"),
         (PHI[:2], PSI, r"rewards \(3, 4, 2\)"),
-        (PHI, PSI[:, :1], r"measures has shape .* ask for \(3, 2, 4\)"),
+        (PHI, PSI[:, :1], r"measures has shape .* require \(3, 2, 4\)"),
         (changed(PHI, (0, 0, 0), NAN), PSI, r"features\[0,0,0,0\] is nan"),
         (PHI[..., :0], PSI, "features has shape .* at least 1"),
         (PHI, changed(PSI, (1, 1, 3), -0.1), r"measures\[1,1,3\] is -0.1.*negative"),
@@ -179,66 +250,100 @@ def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
         (PHI, PSI * 0.9, r"features\[0,0,0\] is 0.9.*sum to 1"),
     ],
 )
-def test_bad_factors_are_refused(features: Array, measures: Array, message: str) -> None:
+def test_invalid_factors(features: Array, measures: Array, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TabularMDP.from_factors(features, measures, R)
 
 
-def test_load_reads_what_savez_wrote(tmp_path: Path) -> None:
-    path = tmp_path / "my.npz"
-    np.savez(path, transitions=P, rewards=R, initial=np.full(S, 1 / S))
-    mdp = TabularMDP.load(path, rank=3)
-    np.testing.assert_array_equal(mdp.transitions, TabularMDP(P, R).transitions)
-    np.testing.assert_array_equal(mdp.initial, np.full(S, 1 / S))
-    assert mdp.rank == 3
-    np.savez(path, transitions=P, rewards=R)
-    np.testing.assert_array_equal(TabularMDP.load(str(path)).initial, np.eye(S)[0])
+@pytest.mark.parametrize("game_class", [LowRankGame, LockGame])
+def test_numbers_of_actions_of_a_game(game_class: type[TabularGame]) -> None:
+    for n_actions, message in {
+        (3, 3, 3): r"n_actions is \(3, 3, 3\), for 3 players.*two players.*zero-sum",
+        (3,): "for 1 players",
+        (3, 0): "n_actions must be at least",
+        (3, 2.5): "n_actions must be .*, got 2.5",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            game_class(n_actions=n_actions)  # type: ignore[call-arg]
+    for counts in ([2, 4], np.array([2, 4])):
+        assert game_class(n_actions=counts).n_actions == (2, 4)  # type: ignore[call-arg]
 
 
-def test_load_refuses_other_files(tmp_path: Path) -> None:
-    def refused(message: str) -> None:
+# Files
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "my.npz"
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("env", [LowRankMDP(n_states=3), LockGame(n_dead=2, n_actions=(2, 3))])
+def test_load_env_reads_an_mdp_or_a_game(env: Env, save: Any, path: Path) -> None:
+    arrays = {"transitions": env.transitions, "rewards": env.rewards, "initial": env.initial}
+    if env.reward_scale is not None:
+        arrays["reward_scale"] = env.reward_scale
+    save(path, **arrays)
+    kind, other = (TabularMDP, TabularGame)[:: 1 if isinstance(env, TabularMDP) else -1]
+    assert kind_of(path) == kind_of(str(path)) == ("mdp" if kind is TabularMDP else "game")
+    for loaded in (load_env(path, rank=2), kind.load(str(path), rank=2)):
+        assert type(loaded) is kind
+        assert (loaded.rank, loaded.name) == (2, "file")
+        np.testing.assert_allclose(loaded.transitions, env.transitions, rtol=1e-14)
+        np.testing.assert_array_equal(loaded.rewards, env.rewards)
+        np.testing.assert_array_equal(loaded.initial, env.initial)
+        assert (loaded.reward_scale is None) == (env.reward_scale is None)
+    with pytest.raises(ValueError, match=f"use {kind.__name__}"):
+        other.load(path)
+    save(path, transitions=env.transitions, rewards=env.rewards)
+    np.testing.assert_array_equal(load_env(path).initial, np.eye(env.n_states)[0])
+
+
+def test_kind_of_reads_headers_only(path: Path) -> None:
+    np.savez(path, transitions=np.zeros((5, 100, 4, 4, 100)), rewards=np.zeros((5, 100, 4, 4)))
+    tracemalloc.start()
+    assert kind_of(path) == "game"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e6  # the arrays take 6.4 MB
+
+
+@pytest.mark.parametrize("read", [kind_of, load_env, TabularMDP.load])
+def test_unreadable_files(read: Callable[[Path], Any], path: Path) -> None:
+    def check(message: str) -> None:
         with pytest.raises(ValueError, match=message) as caught:
-            TabularMDP.load(path)
+            read(path)
         assert "\n" not in str(caught.value)
 
-    path = tmp_path / "my.npz"
-    refused("no file at")
+    check("no file at .*np.savez")
     for content in (b"", b"hello", b"PK\x03\x04 torn"):
         path.write_bytes(content)
-        refused("not a readable .npz file")
-    np.savez(path, transitions=P)
-    refused(r"no array named rewards \(it has transitions\)")
-    np.savez(path, transitions=np.array([{}], dtype=object), rewards=R)
-    refused("not a readable .npz file")
+        check("not a readable .npz file")
+    np.savez(path, rewards=R)
+    check(r"no array named transitions \(it has rewards\)")
+    np.savez(path, transitions=np.ones((1, 1, 2, 2, 2, 1)), rewards=np.zeros((1, 1, 2, 2, 2)))
+    check(r"has shape \(1, 1, 2, 2, 2, 1\).* two players and is zero-sum")
+    np.savez(path, transitions=np.ones((1, 1, 1)), rewards=np.zeros((1, 1)))
+    check(r"has shape \(1, 1, 1\).*\(H, S, A, S\)")
+    with path.open("wb") as file:
+        np.save(file, R)
+    check("not a readable .npz file")
+    if read is not kind_of:
+        np.savez(path, transitions=np.array([{}] * 4, dtype=object).reshape(1, 2, 1, 2), rewards=R)
+        check("not a readable .npz file")
+        np.savez(path, transitions=P, rewards=R, reward=R)
+        check("array 'reward', not one of transitions")
     np.savez(path, transitions=P, rewards=R)
     path.write_bytes(path.read_bytes()[:-200])
-    refused("not a readable .npz file")
-    with path.open("wb") as file:
-        np.save(file, P)
-    refused("not a readable .npz file")
-    path = tmp_path
-    refused("no file at")
+    check("not a readable .npz file")
+    path = path.parent
+    check("no file at")
 
 
-def play(mdp: TabularMDP, seed: int | None, n_episodes: int) -> list[tuple[int, ...]]:
-    """(step, state, action, next state, reward in millionths) of uniform episodes."""
-    rng = np.random.default_rng(5)
-    moves = []
-    for episode in range(n_episodes):
-        (h, s), _ = mdp.reset(seed=seed if episode == 0 else None)
-        terminated = False
-        while not terminated:
-            a = int(rng.integers(mdp.n_actions))
-            (after, t), reward, terminated, truncated, _ = mdp.step(a)
-            assert after == h + 1
-            assert not truncated
-            moves.append((h, s, a, t, round(reward * 1e6)))
-            h, s = after, t
-        assert h == mdp.horizon
-    return moves
+# Episodes
 
 
-def test_episodes_follow_the_arrays() -> None:
+def test_mdp_episodes_follow_the_arrays() -> None:
     initial, scale = np.array([0.7, 0.0, 0.1, 0.2]), np.sqrt(R)
     mdp = TabularMDP(P, R, initial, reward_scale=scale)
     moves = np.array(play(mdp, seed=1, n_episodes=4000))
@@ -249,37 +354,78 @@ def test_episodes_follow_the_arrays() -> None:
         here = moves[(moves[:, :3] == (h, s, a)).all(1)]
         if len(here) > 100:
             counts = np.bincount(here[:, 3], minlength=S)
-            likely = P[h, s, a] > 0.02  # pool the rest, for the sake of the test's approximation
-            seen = [*counts[likely], counts[~likely].sum() + 1e-9]
+            likely = P[h, s, a] > 0.02  # pool the others for the chi-square approximation
+            observed = np.append(counts[likely], counts[~likely].sum() + 1e-9)
             mean = len(here) * np.append(P[h, s, a][likely], P[h, s, a][~likely].sum()) + 1e-9
-            keep = mean > 1e-6
-            assert chisquare(np.array(seen)[keep], mean[keep], sum_check=False).pvalue > 1e-4
+            used = mean > 1e-6
+            assert chisquare(observed[used], mean[used], sum_check=False).pvalue > 1e-4
             assert set(here[:, 4]) <= {0, round(scale[h, s, a] * 1e6)}
             error = here[:, 4].mean() / 1e6 - R[h, s, a]
             assert abs(error) < 4.5 * scale[h, s, a] / 2 / np.sqrt(len(here))
 
 
-def test_the_mean_is_seen_without_a_scale() -> None:
-    for h, s, a, _, reward in play(TabularMDP(P, R, np.full(S, 1 / S)), seed=0, n_episodes=50):
-        assert reward == round(R[h, s, a] * 1e6)
+def test_game_episodes_follow_the_arrays() -> None:
+    game = TabularGame(GAME_P, GAME_R, np.full(S, 1 / S))
+    moves = np.array(play(game, seed=2, n_episodes=3000))
+    for h, s, a, b in np.ndindex(H, S, A1, A2):
+        here = moves[(moves[:, :4] == (h, s, a, b)).all(1)]
+        share = np.bincount(here[:, 4], minlength=S) / len(here)
+        assert abs(share - GAME_P[h, s, a, b]).max() < 4.5 / 2 / np.sqrt(len(here))
+        assert (here[:, 5] == round(GAME_R[h, s, a, b] * 1e6)).all()
 
 
-def test_same_seed_same_episodes_other_seed_others() -> None:
-    mdp = TabularMDP(P, R, np.full(S, 1 / S))
-    assert play(mdp, 3, 20) == play(mdp, 3, 20)
-    assert play(mdp, 3, 20) != play(mdp, 4, 20)
+def test_observed_rewards_of_a_game_have_the_means_and_signs() -> None:
+    means = np.array([[0.3, -0.6], [0.0, -1.0]])
+    scale = np.array([[0.5, -0.8], [-1.0, -1.0]])
+    game = TabularGame(np.ones((1, 1, 2, 2, 1)), means[None, None], reward_scale=scale[None, None])
+    moves = np.array(play(game, seed=1, n_episodes=8000))
+    for a, b in np.ndindex(2, 2):
+        rewards = moves[(moves[:, 2:4] == (a, b)).all(1), 5] / 1e6
+        assert set(rewards) <= {0.0, scale[a, b]}
+        assert abs(rewards.mean() - means[a, b]) < 4.5 / 2 / np.sqrt(len(rewards))
+    assert (moves[(moves[:, 2:4] == (1, 1)).all(1), 5] == -1e6).all()
 
 
-def test_a_saved_state_goes_on_bit_for_bit() -> None:
-    mdp, twin = (TabularMDP(P, R, reward_scale=np.ones_like(R)) for _ in range(2))
-    mdp.reset(seed=0)
-    mdp.step(1)
-    twin.load_state_dict(json.loads(json.dumps(mdp.state_dict())))
-    assert [list(mdp.step(0)[0]), mdp.step(1)[1]] == [list(twin.step(0)[0]), twin.step(1)[1]]
-    assert play(mdp, None, 20) == play(twin, None, 20)
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    sizes=st.tuples(*[st.integers(1, 4)] * 4),
+    with_scale=st.booleans(),
+    is_game=st.booleans(),
+)
+def test_episodes_have_only_possible_states_and_rewards(
+    seed: int, sizes: tuple[int, ...], with_scale: bool, is_game: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = sizes if is_game else sizes[:3]
+    transitions = rng.dirichlet(np.full(sizes[1], 0.1), sizes)
+    rewards = rng.uniform(-1 if is_game else 0, 1, sizes)
+    scale = np.sign(rewards) * rng.uniform(abs(rewards), 1) if with_scale else None
+    kind = TabularGame if is_game else TabularMDP
+    env = kind(transitions, rewards, rng.integers(sizes[1]), reward_scale=scale)
+    for *at, after, reward in play(env, seed, n_episodes=3):
+        assert transitions[(*at, after)] > 0
+        possible = [rewards[tuple(at)]] if scale is None else [0, scale[tuple(at)]]
+        assert reward in [round(r * 1e6) for r in possible]
 
 
-def test_step_needs_an_episode_and_an_action() -> None:
+@BOTH
+def test_seeds_and_saved_states(kind: type[Env], transitions: Array, rewards: Array) -> None:
+    env, twin = (kind(transitions, rewards, np.full(S, 1 / S)) for _ in range(2))
+    assert play(env, 3, 20) == play(env, 3, 20)
+    assert play(env, 3, 20) != play(env, 4, 20)
+    scale = np.sign(rewards)
+    env, twin = (kind(transitions, rewards, reward_scale=scale) for _ in range(2))
+    action: Any = 1 if kind is TabularMDP else {"row": 1, "column": 2}
+    env.reset(seed=0)
+    env.step(action)
+    twin.load_state_dict(json.loads(json.dumps(env.state_dict())))
+    for _ in range(H - 1):
+        assert str(env.step(action)) == str(twin.step(action))
+    assert play(env, None, 20) == play(twin, None, 20)
+
+
+def test_step_needs_an_episode_and_a_valid_action() -> None:
     mdp = TabularMDP(P, R, render_mode="ansi")
     with pytest.raises(gymnasium.error.ResetNeeded):
         mdp.step(0)
@@ -291,3 +437,94 @@ def test_step_needs_an_episode_and_an_action() -> None:
         mdp.step(0)
     with pytest.raises(gymnasium.error.ResetNeeded):
         mdp.step(0)
+
+
+def test_step_of_a_game_needs_one_valid_action_per_player() -> None:
+    game = TabularGame(GAME_P, GAME_R)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
+        game.step({"row": 0, "column": 0})
+    game.reset(seed=0)
+    invalid: dict[str, dict[str, Any]] = {
+        r"of row; step takes one action per player": {"row": 0},
+        r"of no player; step takes": {},
+        r"of row, column, dealer; step": {"row": 0, "column": 0, "dealer": 0},
+        r"action of row is 2; it must be one of 0\.\.1": {"row": 2, "column": 0},
+        r"action of column is -1; it must be one of 0\.\.2": {"row": 0, "column": -1},
+        r"action of column is 0\.5; it must": {"row": 0, "column": 0.5},
+        r"action of column is None; it must": {"row": 0, "column": None},
+        r"action of row is \[0, 1\]; it must": {"row": [0, 1], "column": 0},
+    }
+    for message, actions in invalid.items():
+        with pytest.raises(ValueError, match=message):
+            game.step(actions)
+    for _ in range(H):
+        game.step({"row": np.int64(1), "column": np.array(2)})
+    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
+        game.step({})
+
+
+# Interfaces of Gymnasium and PettingZoo
+
+MDPS: dict[type[TabularMDP], dict[str, Any]] = {
+    DeepSea: {"size": 5},
+    Lock: {"n_dead": 3},
+    LowRankMDP: {"reward": "linear"},
+    RiverSwim: {"n_states": 4},
+    TabularMDP: {"transitions": np.full((2, 3, 2, 3), 1 / 3), "rewards": np.zeros((2, 3, 2))},
+}
+GAMES: dict[str, Callable[[], TabularGame]] = {
+    "tabular": lambda: TabularGame(GAME_P, GAME_R),
+    "lowrank": LowRankGame,
+    "lock": LockGame,
+}
+
+
+@pytest.mark.parametrize("env_class", MDPS, ids=lambda c: c.__name__)
+def test_mdps_pass_the_checker_of_gymnasium(env_class: type[TabularMDP]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make(f"contrastive_ucb/{env_class.__name__}-v0", **MDPS[env_class])
+        assert type(env.unwrapped) is env_class
+        check_env(env.unwrapped)
+    single: dict[str, Any] = {"size": 1} if env_class is DeepSea else {"horizon": 1}
+    if env_class is TabularMDP:
+        single = {name: array[:1] for name, array in MDPS[TabularMDP].items()}
+    check_env(env_class(**single), skip_render_check=True)
+
+
+@pytest.mark.parametrize("make", GAMES.values(), ids=GAMES)
+def test_games_pass_the_tests_of_pettingzoo(make: Callable[[], TabularGame]) -> None:
+    pettingzoo = pytest.importorskip("pettingzoo")
+    tests = pytest.importorskip("pettingzoo.test")
+    game = make()
+    assert isinstance(game, pettingzoo.ParallelEnv)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tests.parallel_api_test(make())
+        tests.parallel_seed_test(make)
+    assert game.metadata["name"] == game.name
+    assert game.agents == []
+    observations, _ = game.reset(seed=0)
+    assert game.agents == game.possible_agents == ["row", "column"]
+    np.testing.assert_array_equal(game.state(), observations["row"])
+    game.close()
+
+
+def test_games_work_without_pettingzoo() -> None:
+    program = """
+import sys
+sys.modules["pettingzoo"] = None  # importing it now fails
+from contrastive_ucb.envs import LockGame, LowRankGame
+for game in (LowRankGame(), LockGame()):
+    observations, _ = game.reset(seed=0)
+    while game.agents:
+        observations, *_ = game.step({"row": 0, "column": 1})
+    print(observations["row"][0], game.transitions.shape, game)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "3 (3, 6, 3, 3, 6) LowRankGame(n_states=6, n_actions=(3, 3), horizon=3, rank=3)",
+        "5 (5, 12, 3, 3, 12) LockGame(n_states=12, n_actions=(3, 3), horizon=5, rank=2)",
+    ]

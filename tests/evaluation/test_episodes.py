@@ -7,7 +7,7 @@ import pytest
 from agents.neural_play import QUICK, lock_agent, vault_agent
 
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.envs.finite_twin import ShownWalk
+from contrastive_ucb.envs.finite_twin import EmissionWalk
 from contrastive_ucb.envs.gym_observed import GymObserved, GymWalk
 from contrastive_ucb.evaluation.episodes import EPISODES, play
 
@@ -37,7 +37,7 @@ def test_a_nan_in_an_evaluation_was_action_0(
 ) -> None:
     agent = lock_agent()
     agent.learn(2, progress=False)
-    break_evaluations(monkeypatch, ShownWalk, what, at=2)
+    break_evaluations(monkeypatch, EmissionWalk, what, at=2)
     message = rf"rich-lock gave a NaN.*'{what}' at step {step} of an evaluation after round 3"
     with pytest.raises(ArithmeticError, match=message):
         agent.learn(1, progress=False)
@@ -58,7 +58,7 @@ def test_a_nan_seen_while_rolling_in_names_the_environment(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not the Q that comes of it."""
-    agent, move = make(), ShownWalk.move
+    agent, move = make(), EmissionWalk.move
     agent.round()
 
     def broken(self: Any, actions: Any, random: Any) -> Any:
@@ -66,7 +66,7 @@ def test_a_nan_seen_while_rolling_in_names_the_environment(
         self.observations = np.full_like(self.observations, np.inf)
         return rewards
 
-    monkeypatch.setattr(ShownWalk, "move", broken)
+    monkeypatch.setattr(EmissionWalk, "move", broken)
     with pytest.raises(ArithmeticError, match=r"rich-lock.* gave a NaN.*'observation'.*round 2"):
         agent.round()
 

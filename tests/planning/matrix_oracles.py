@@ -1,4 +1,4 @@
-"""Random games, and slow and obvious twins of the solvers, one small game at a time."""
+"""Random games, and slow, simple implementations of the solvers for one game at a time."""
 
 from itertools import combinations
 
@@ -9,19 +9,19 @@ from contrastive_ucb.core.arrays import Array
 
 
 def pairs(seed: int, shape: tuple[int, ...], width: float = 1.0) -> tuple[Array, Array]:
-    """U = M + beta, L = M - beta, as the agent makes them."""
+    """U = M + beta and L = M - beta, as in Algorithm 2."""
     rng = np.random.default_rng(seed)
     middle, bonus = rng.uniform(-1, 1, shape), width * rng.random(shape)
     return middle + bonus, middle - bonus
 
 
 def no_path(row: Array, column: Array) -> tuple[Array, Array]:
-    """A stand-in for lemke_howson that fails on every game, which forces the later stages."""
+    """Replacement of lemke_howson that fails on every game, which forces the later stages."""
     return np.full(row.shape[::2], np.nan), np.full(row.shape[1:], np.nan)
 
 
 def gain_by_loops(joint: Array, q_upper: Array, q_lower: Array) -> float:
-    """Definition iota-CCE, word for word."""
+    """Definition iota-CCE, literally."""
     n_rows, n_columns = joint.shape
     cells = list(np.ndindex(n_rows, n_columns))
     row_now = sum(joint[a, b] * q_upper[a, b] for a, b in cells)
@@ -63,13 +63,12 @@ def zero_sum_value(payoff: Array) -> float:
 
 
 def equilibria_by_support(row: Array, column: Array) -> list[tuple[Array, Array]]:
-    """All Nash equilibria (x, y) of a nondegenerate bimatrix game; both players maximise.
+    """All Nash equilibria (x, y) of a nondegenerate bimatrix game; both players maximize.
 
-    Of a game with ties, those that pivoting can end at: its bases are pairs of equal size too.
-
-    Both supports have the same size, and each player mixes so that the other is indifferent.
+    Both supports have the same size, and each player mixes so that the other is indifferent. In a
+    game with ties these are the equilibria at which pivoting can end.
     """
-    found = []
+    equilibria = []
     for size in range(1, min(row.shape) + 1):
         for rows in combinations(range(row.shape[0]), size):
             for columns in combinations(range(row.shape[1]), size):
@@ -80,12 +79,12 @@ def equilibria_by_support(row: Array, column: Array) -> list[tuple[Array, Array]
                 no_better_row = (row @ y).max() <= x @ row @ y + 1e-9
                 no_better_column = (x @ column).max() <= x @ column @ y + 1e-9
                 if no_better_row and no_better_column:
-                    found.append((x, y))
-    return found
+                    equilibria.append((x, y))
+    return equilibria
 
 
 def _indifferent(payoff: Array, support: tuple[int, ...], n_actions: int) -> Array | None:
-    """The mixture on `support` against which all rows of `payoff` (k, k) pay the same."""
+    """The mixture on `support` against which all rows of `payoff` (k, k) have equal payoffs."""
     k = len(support)
     system = np.block([[payoff, -np.ones((k, 1))], [np.ones((1, k)), np.zeros((1, 1))]])
     try:
@@ -94,4 +93,4 @@ def _indifferent(payoff: Array, support: tuple[int, ...], n_actions: int) -> Arr
         return None
     mixture = np.zeros(n_actions)
     mixture[list(support)] = weights
-    return mixture if (weights >= -1e-12).all() else None  # zeros of games with ties are rounded
+    return mixture if (weights >= -1e-12).all() else None  # in games with ties, zeros are rounded

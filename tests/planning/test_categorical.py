@@ -1,4 +1,4 @@
-"""Categorical targets atom by atom, double Q-learning, losses and priorities in plain Python."""
+"""Categorical targets, losses and priorities against implementations in plain Python."""
 
 from math import ceil, exp, floor, log
 
@@ -25,7 +25,7 @@ SUPPORT = atoms(-10, 10, 51)
 
 
 def project_slowly(support: list[float], target: list[float], probs: list[float]) -> list[float]:
-    """Algorithm 1 of the C51 paper, one atom after the other, with its special case."""
+    """Algorithm 1 of the C51 paper, atom by atom, with its special case."""
     low, high, n = support[0], support[-1], len(support)
     mass = [0.0] * n
     for point, p in zip(target, probs, strict=True):
@@ -41,7 +41,7 @@ def project_slowly(support: list[float], target: list[float], probs: list[float]
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor]:
-    """A support, points inside and outside of it, and a distribution on the points."""
+    """A support, points inside and outside it, and weights of the points."""
     n = draw(st.integers(2, 12))
     low = draw(st.floats(-20, 20))
     support = atoms(low, low + draw(st.floats(0.5, 40)), n)
@@ -52,7 +52,7 @@ def cases(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor]:
 
 @settings(max_examples=150, deadline=None)
 @given(cases())
-def test_projection_is_the_slow_one(case: tuple[Tensor, Tensor, Tensor]) -> None:
+def test_projection_against_loops(case: tuple[Tensor, Tensor, Tensor]) -> None:
     support, target, probs = case
     expected = project_slowly(support.tolist(), target.tolist(), probs.tolist())
     assert project_categorical(support, target, probs).tolist() == pytest.approx(expected, abs=1e-6)
@@ -60,19 +60,19 @@ def test_projection_is_the_slow_one(case: tuple[Tensor, Tensor, Tensor]) -> None
 
 @settings(max_examples=150, deadline=None)
 @given(cases())
-def test_projection_keeps_mass_and_the_mean_of_the_clamped_points(
+def test_projection_preserves_mass_and_the_mean_of_clamped_points(
     case: tuple[Tensor, Tensor, Tensor],
 ) -> None:
     support, target, probs = case
     projected = project_categorical(support, target, probs)
     assert (projected >= 0).all()
     assert float(projected.sum()) == pytest.approx(float(probs.sum()))
-    clamped = target.clamp(float(support[0]), float(support[-1]))  # the points, if all are inside
+    clamped = target.clamp(float(support[0]), float(support[-1]))
     mean = float((clamped * probs).sum())
     assert float((projected * support).sum()) == pytest.approx(mean, rel=1e-6, abs=1e-4)
 
 
-def test_projection_works_on_batches_of_float32() -> None:
+def test_projection_of_float32_batches() -> None:
     rng = np.random.default_rng(0)
     target = rng.uniform(-15, 15, (2, 3, 51)).astype(np.float32)
     probs = rng.dirichlet(np.ones(51), (2, 3)).astype(np.float32)
@@ -83,9 +83,9 @@ def test_projection_works_on_batches_of_float32() -> None:
         np.testing.assert_allclose(projected[row], expected, atol=2e-6)
 
 
-def test_own_atoms_stay_and_no_share_rounds_below_zero() -> None:
-    """With the step support[1] - support[0] the last atom gets 1.00005 of its mass, its neighbour
-    less than nothing, and the KL divergence is no number."""
+def test_projection_never_rounds_to_negative_mass() -> None:
+    """Regression: dividing by support[1] - support[0] gave the last atom 1.00005 of its mass, its
+    neighbor a negative mass, and a KL divergence of NaN."""
     probs = torch.full((51,), 1 / 51)
     projected = project_categorical(SUPPORT, SUPPORT, probs)
     np.testing.assert_allclose(projected, probs, atol=1e-6)
@@ -95,7 +95,7 @@ def test_own_atoms_stay_and_no_share_rounds_below_zero() -> None:
     assert torch.isfinite(kl_priority(far, probs.log()))
 
 
-def test_target_shifts_the_atoms_and_stops_at_a_terminal() -> None:
+def test_target_of_atoms() -> None:
     returns, discounts = torch.tensor([1.0, -2.0, 0.5]), torch.tensor([0.9, 0.0, 0.5])
     bonus = torch.tensor([0.25, 0.0, 1.0])
     support = atoms(-1, 1, 3)
@@ -105,27 +105,27 @@ def test_target_shifts_the_atoms_and_stops_at_a_terminal() -> None:
     np.testing.assert_allclose(td_target(returns, discounts, support, bonus), with_bonus, atol=1e-6)
 
 
-def test_target_of_plain_values_is_the_case_of_one_point() -> None:
+def test_target_of_scalar_values() -> None:
     returns, discounts = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 0.0])
     next_values = torch.tensor([[4.0], [100.0]])
     assert td_target(returns, discounts, next_values).tolist() == [[3.0], [2.0]]
 
 
-def test_expected_value_is_the_inner_product() -> None:
+def test_expected_value() -> None:
     rng = np.random.default_rng(1)
     probs = rng.dirichlet(np.ones(51), (4, 3)).astype(np.float32)
     values = expected_value(torch.from_numpy(probs), SUPPORT)
     np.testing.assert_allclose(values, (probs * SUPPORT.numpy()).sum(-1), atol=1e-5)
 
 
-def test_taken_actions_are_the_only_ones_with_a_gradient() -> None:
+def test_only_taken_actions_have_a_gradient() -> None:
     values = torch.zeros(2, 3, 4, requires_grad=True)
     take_actions(values, torch.tensor([2, 0])).sum().backward()
     assert values.grad is not None
     assert values.grad.sum(-1).tolist() == [[0, 0, 4], [4, 0, 0]]
 
 
-def test_cross_entropy_and_divergence_atom_by_atom() -> None:
+def test_cross_entropy_and_divergence_against_loops() -> None:
     rng = np.random.default_rng(2)
     target = rng.dirichlet(np.ones(6), 5).astype(np.float32)
     target[:, 2] = 0  # 0 log 0 = 0
@@ -134,18 +134,18 @@ def test_cross_entropy_and_divergence_atom_by_atom() -> None:
     priority = kl_priority(torch.from_numpy(target), log_probs)
     for m, logs, a, b in zip(target, log_probs.tolist(), loss, priority, strict=True):
         assert float(a) == pytest.approx(-sum(x * y for x, y in zip(m, logs, strict=True)), 1e-5)
-        slow = sum(x * log(x / exp(y)) for x, y in zip(m, logs, strict=True) if x > 0)
-        assert float(b) == pytest.approx(max(slow, 0), abs=1e-5)
+        divergence = sum(x * log(x / exp(y)) for x, y in zip(m, logs, strict=True) if x > 0)
+        assert float(b) == pytest.approx(max(divergence, 0), abs=1e-5)
 
 
-def test_divergence_of_a_perfect_prediction_is_zero_not_below() -> None:
+def test_divergence_is_never_negative() -> None:
     probs = torch.rand(1000, 51, generator=torch.Generator().manual_seed(0)).softmax(-1)
     priority = kl_priority(probs, probs.log())
     assert (priority >= 0).all()
     assert priority.max() < 1e-5
 
 
-def test_gradient_of_the_loss_is_prediction_minus_target() -> None:
+def test_gradient_of_the_loss() -> None:
     logits = torch.randn(4, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
     target = torch.rand(4, 5, generator=torch.Generator().manual_seed(1)).softmax(-1)
     cross_entropy(target, logits.log_softmax(-1)).sum().backward()
@@ -153,7 +153,7 @@ def test_gradient_of_the_loss_is_prediction_minus_target() -> None:
     np.testing.assert_allclose(logits.grad, logits.detach().softmax(-1) - target, atol=1e-6)
 
 
-def test_huber_is_a_parabola_between_lines() -> None:
+def test_huber_loss_and_priority() -> None:
     value = torch.tensor([[0.5], [-3.0], [2.0]])
     target = torch.zeros(3, 1)
     assert huber(target, value).tolist() == pytest.approx([0.125, 2.5, 1.5])
@@ -161,7 +161,7 @@ def test_huber_is_a_parabola_between_lines() -> None:
     assert td_priority(target, value).tolist() == [0.5, 3.0, 2.0]
 
 
-def test_a_support_of_one_atom_is_refused() -> None:
+def test_invalid_supports() -> None:
     with pytest.raises(ValueError, match="at least 2 atoms"):
         atoms(-1, 1, 1)
     with pytest.raises(ValueError, match="low < high"):

@@ -1,4 +1,4 @@
-"""Backward planning in games against loops over states and joint actions."""
+"""Backward planning in Markov games against loops over states and joint actions."""
 
 import numpy as np
 import pytest
@@ -28,16 +28,16 @@ def uniform(step: int, upper: Array, lower: Array) -> Array:
     return np.full(upper.shape, 1 / (A1 * A2))
 
 
-def test_bounds_equal_loops_and_the_equilibrium_comes_before_the_values() -> None:
+def test_bounds_against_loops() -> None:
     games, bonus = batch(), RNG.random((2, H, S, A1 * A2))
-    seen = {}
+    solved = {}
 
     def solve(step: int, upper: Array, lower: Array) -> Array:
-        seen[step] = upper, lower
+        solved[step] = upper, lower
         return solve_cce(upper, lower, 1e-6).joint
 
     ceiling = np.array([1.5, 1.2, 0.8])
-    found = plan_bounds(games.kernel, games.rewards, bonus, (A1, A2), solve, ceiling)
+    bounds = plan_bounds(games.kernel, games.rewards, bonus, (A1, A2), solve, ceiling)
     table = games.kernel.table().reshape(2, H, S, A1, A2, S)
     rewards, beta = (x.reshape(2, H, S, A1, A2) for x in (games.rewards, bonus))
     for b in range(2):
@@ -48,26 +48,26 @@ def test_bounds_equal_loops_and_the_equilibrium_comes_before_the_values() -> Non
                 row, r, extra = table[b, h, s, i, j], rewards[b, h, s, i, j], beta[b, h, s, i, j]
                 high = min(max(r + extra + row @ above, -ceiling[h]), ceiling[h])  # line 11
                 low = min(max(r - extra + row @ below, -ceiling[h]), ceiling[h])  # line 12
-                assert seen[h][0][b, s, i, j] == pytest.approx(high)
-                assert seen[h][1][b, s, i, j] == pytest.approx(low)
-                now[:, s] += found.joint[b, h, s, i, j] * np.array([high, low])  # lines 13, 14
+                assert solved[h][0][b, s, i, j] == pytest.approx(high)
+                assert solved[h][1][b, s, i, j] == pytest.approx(low)
+                now[:, s] += bounds.joint[b, h, s, i, j] * np.array([high, low])  # lines 13, 14
             above, below = now
-            np.testing.assert_allclose(found.v_upper[b, h], above)
-            np.testing.assert_allclose(found.v_lower[b, h], below)
-    assert (found.v_upper >= found.v_lower).all()
+            np.testing.assert_allclose(bounds.v_upper[b, h], above)
+            np.testing.assert_allclose(bounds.v_lower[b, h], below)
+    assert (bounds.v_upper >= bounds.v_lower).all()
 
 
-def test_without_a_ceiling_nothing_is_clipped() -> None:
+def test_bounds_without_a_ceiling() -> None:
     games = batch((0,))
     bonus = np.full(games.rewards.shape, 10.0)
-    found = plan_bounds(games.kernel, games.rewards, bonus, (A1, A2), uniform)
+    bounds = plan_bounds(games.kernel, games.rewards, bonus, (A1, A2), uniform)
     mean = policy_value(games.kernel, games.rewards, np.full(games.rewards.shape, 1 / (A1 * A2)))
-    left = np.arange(H, 0, -1.0)[:, None]
-    np.testing.assert_allclose(found.v_upper[0], mean[0] + 10 * left)
-    np.testing.assert_allclose(found.v_lower[0], mean[0] - 10 * left)
+    steps_left = np.arange(H, 0, -1.0)[:, None]
+    np.testing.assert_allclose(bounds.v_upper[0], mean[0] + 10 * steps_left)
+    np.testing.assert_allclose(bounds.v_lower[0], mean[0] - 10 * steps_left)
 
 
-def test_with_one_action_of_the_column_player_a_game_is_an_mdp() -> None:
+def test_a_game_with_one_column_action_is_an_mdp() -> None:
     games = EnvBatch.of([LowRankGame(S, (A1 * A2, 1), 2, H, seed=seed) for seed in (0, 1)])
     _, best = plan(games.kernel, games.rewards)
     values, row, column = plan_nash(games.kernel, games.rewards, (A1 * A2, 1))
@@ -77,14 +77,14 @@ def test_with_one_action_of_the_column_player_a_game_is_an_mdp() -> None:
     np.testing.assert_allclose(reply_values(games.kernel, games.rewards, column, "column"), best)
 
 
-def test_replies_equal_loops() -> None:
+def test_best_responses_against_loops() -> None:
     games = batch()
     row = RNG.dirichlet(np.ones(A1), (2, H, S))
     column = RNG.dirichlet(np.ones(A2), (2, H, S))
     table = games.kernel.table().reshape(2, H, S, A1, A2, S)
     rewards = games.rewards.reshape(2, H, S, A1, A2)
     for fixed, policy in (("row", row), ("column", column)):
-        found = reply_values(games.kernel, games.rewards, policy, fixed)  # type: ignore[arg-type]
+        values = reply_values(games.kernel, games.rewards, policy, fixed)  # type: ignore[arg-type]
         for b in range(2):
             later = np.zeros(S)
             for h in reversed(range(H)):
@@ -93,14 +93,14 @@ def test_replies_equal_loops() -> None:
                     later = np.array([(policy[b, h, s] @ q[s]).min() for s in range(S)])
                 else:
                     later = np.array([(q[s] @ policy[b, h, s]).max() for s in range(S)])
-                np.testing.assert_allclose(found[b, h], later)
+                np.testing.assert_allclose(values[b, h], later)
 
 
-def test_marginals_and_products_undo_each_other() -> None:
+def test_marginals_of_independent_policies() -> None:
     row, column = RNG.dirichlet(np.ones(3), 5), RNG.dirichlet(np.ones(2), 5)
     joint = independent(row, column)
     assert joint.shape == (5, 3, 2)
-    for one, again in zip((row, column), marginals(joint), strict=True):
-        np.testing.assert_allclose(again, one)
+    for policy, marginal in zip((row, column), marginals(joint), strict=True):
+        np.testing.assert_allclose(marginal, policy)
     correlated = np.eye(2)[None] / 2
     np.testing.assert_array_equal(marginals(correlated)[0], [[0.5, 0.5]])

@@ -1,4 +1,6 @@
-"""Equilibria of matrix games: certificates on hard games, known answers, every stage, errors."""
+"""Equilibria of matrix games: certificates, oracles, every stage, batches, hard games, errors."""
+
+import warnings
 
 import numpy as np
 import pytest
@@ -19,11 +21,16 @@ from contrastive_ucb.planning.matrix_game import (
     ROUNDING,
     STAGES,
     best_responses,
+    cce_by_lp,
     deviation_gain,
+    deviations,
+    games_per_program,
+    regret_matching,
     solve_cce,
     solve_nash,
 )
 
+EPSILON = 2.0**-52
 seeds = st.integers(0, 10**6)
 sizes = st.tuples(st.integers(1, 5), st.integers(1, 5))
 RPS = np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])
@@ -34,21 +41,29 @@ def stages(answer: CCE) -> set[str]:
     return {STAGES[i] for i in answer.stage.ravel()}
 
 
-def assert_solved(upper: Array, lower: Array, tolerance: float = 1e-7) -> CCE:
-    answer = solve_cce(upper, lower, tolerance)
+def assert_solved(
+    upper: Array,
+    lower: Array,
+    tolerance: float = 1e-7,
+    objective: matrix_game.Objective = "any",
+) -> CCE:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        answer = solve_cce(upper, lower, tolerance, objective=objective)
     assert answer.joint.shape == np.shape(upper)
     assert answer.gap.shape == answer.stage.shape == np.shape(upper)[:-2]
     assert (answer.joint >= 0).all()
     np.testing.assert_allclose(answer.joint.sum((-2, -1)), 1, atol=1e-12)
     np.testing.assert_array_equal(answer.gap, deviation_gain(answer.joint, upper, lower))
     largest = np.maximum(np.abs(upper), np.abs(lower)).max((-2, -1))
-    assert (answer.gap <= np.maximum(tolerance, ROUNDING * 2.3e-16 * largest)).all()
+    limit = ROUNDING * (EPSILON * largest + 5e-324)
+    assert (answer.gap <= np.maximum(tolerance, limit)).all()
     return answer
 
 
 @settings(max_examples=50, deadline=None)
 @given(seed=seeds, size=sizes)
-def test_gap_equals_the_loops(seed: int, size: tuple[int, int]) -> None:
+def test_gap_against_loops(seed: int, size: tuple[int, int]) -> None:
     rng = np.random.default_rng(seed)
     upper, lower = rng.normal(size=(2, 2, 3, *size))
     joint = rng.dirichlet(np.ones(size[0] * size[1]), (2, 3)).reshape(upper.shape)
@@ -91,7 +106,7 @@ def test_badly_scaled_games(
 
 
 @pytest.mark.parametrize("noise", [1e-15, 1e-12, 1e-10, 1e-9, 1e-7])
-def test_ties_broken_by_noise_of_the_size_of_the_nudge(noise: float) -> None:
+def test_ties_broken_by_noise_of_the_size_of_the_perturbation(noise: float) -> None:
     rng = np.random.default_rng(0)
     upper = rng.integers(-1, 2, (150, 6, 6)) + noise * rng.normal(size=(150, 6, 6))
     assert_solved(upper, upper)
@@ -99,7 +114,7 @@ def test_ties_broken_by_noise_of_the_size_of_the_nudge(noise: float) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 7), (6, 1), (3, 3), (12, 17)])
-def test_constant_and_thin_games(size: tuple[int, int]) -> None:
+def test_constant_games_and_games_with_one_action(size: tuple[int, int]) -> None:
     assert_solved(np.full(size, 2.0), np.full(size, -3.0))
     assert_solved(*pairs(0, (20, *size)))
     upper, lower = pairs(1, (20, *size))
@@ -110,30 +125,50 @@ def test_rock_paper_scissors_with_a_duplicated_action() -> None:
     np.testing.assert_allclose(assert_solved(RPS, RPS).joint, np.full((3, 3), 1 / 9))
     doubled = RPS[[0, 0, 1, 2]][:, [0, 1, 1, 2, 2]]
     joint = assert_solved(doubled, doubled).joint
-    by_kind = [joint.sum(1)[:2].sum(), *joint.sum(1)[2:]]
-    np.testing.assert_allclose(by_kind, np.full(3, 1 / 3))
+    by_action = [joint.sum(1)[:2].sum(), *joint.sum(1)[2:]]
+    np.testing.assert_allclose(by_action, np.full(3, 1 / 3))
 
 
 def test_matching_pennies_and_a_dominant_action() -> None:
     np.testing.assert_allclose(assert_solved(PENNIES, PENNIES).joint, np.full((2, 2), 1 / 4))
-    defect = np.array([[-1.0, -3.0], [0.0, -2.0]])  # the second row, for both, whatever the other
+    defect = np.array([[-1.0, -3.0], [0.0, -2.0]])  # the second action dominates
     answer = assert_solved(defect, -defect.T)
     np.testing.assert_array_equal(answer.joint, [[0, 0], [0, 1]])
     assert stages(answer) == {"pure"}
 
 
-def test_whole_numbers_and_lists_are_games_too() -> None:
-    assert_solved([[1, -1], [-1, 1]], [[1, -1], [-1, 1]])  # type: ignore[arg-type]
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, size=sizes)
+def test_nash_value_against_a_linear_program(seed: int, size: tuple[int, int]) -> None:
+    rng = np.random.default_rng(seed)
+    payoff = np.concatenate([rng.normal(size=(3, *size)), rng.integers(-1, 2, (3, *size))])
+    nash = solve_nash(payoff)
+    best, worst = best_responses(payoff, nash.row, nash.column)
+    np.testing.assert_array_equal(nash.gap, best - worst)
+    assert (nash.gap <= 1e-7).all()
+    np.testing.assert_allclose(nash.row.sum(-1), 1)
+    np.testing.assert_allclose(nash.value, [zero_sum_value(m) for m in payoff], atol=1e-7)
 
 
-def test_the_pure_stage_takes_the_cell_with_the_smallest_gain() -> None:
+def test_saddle_points_are_exact() -> None:
+    nash = solve_nash([[3.0, 1.0], [0.0, -2.0]])
+    assert nash.value == 1.0
+    assert nash.gap == 0.0
+    np.testing.assert_array_equal(nash.row, [1, 0])
+    np.testing.assert_array_equal(nash.column, [0, 1])
+
+
+# Stages
+
+
+def test_pure_stage_takes_the_cell_with_the_smallest_gain() -> None:
     near = np.array([[0.0, 1.0], [-1.0, 1e-8]])
     answer = solve_cce(near, near, tolerance=1e-7)
     assert stages(answer) == {"pure"}
     np.testing.assert_array_equal(answer.joint, [[1, 0], [0, 0]])
 
 
-def test_the_previous_answer_is_kept_while_it_is_good() -> None:
+def test_previous_answer_is_kept_while_its_gap_is_small() -> None:
     upper, lower = pairs(3, (40, 3, 3))
     first = solve_cce(upper, lower)
     mixed = np.flatnonzero(first.stage == STAGES.index("pivoting"))
@@ -146,20 +181,20 @@ def test_the_previous_answer_is_kept_while_it_is_good() -> None:
     assert "pivoting" in stages(moved)
 
 
-def test_the_midpoint_stage_is_exact_when_the_width_is_a_sum() -> None:
+def test_midpoint_stage_is_exact_for_separable_widths() -> None:
     rng = np.random.default_rng(4)
     middle = RPS + 0.1 * rng.normal(size=(20, 3, 3))
     half = 0.2 * rng.normal(size=(20, 3, 1)) + 0.2 * rng.normal(size=(20, 1, 3))
     answer = assert_solved(middle + half, middle - half)
     assert stages(answer) <= {"pure", "midpoint"}
     assert "midpoint" in stages(answer)
-    # The Nash of (U + L) / 2 itself is not an equilibrium: the sum shifts what the players prefer.
-    plain = solve_nash(middle)
-    joint = plain.row[:, :, None] * plain.column[:, None, :]
+    # The Nash equilibrium of (U + L) / 2 is not a CCE: the width changes the preferences.
+    nash = solve_nash(middle)
+    joint = nash.row[:, :, None] * nash.column[:, None, :]
     assert deviation_gain(joint, middle + half, middle - half).max() > 0.01
 
 
-def test_the_midpoint_is_off_by_at_most_the_range_of_what_is_no_sum() -> None:
+def test_midpoint_gap_is_bounded_by_the_range_of_the_remainder() -> None:
     rng = np.random.default_rng(5)
     middle, half = rng.normal(size=(2, 3, 3, 200))
     rest = half - half.mean(0) - half.mean(1)[:, None]
@@ -169,18 +204,18 @@ def test_the_midpoint_is_off_by_at_most_the_range_of_what_is_no_sum() -> None:
     assert (deviation_gain(*first) <= bound + 1e-12).all()
 
 
-def test_pivoting_solves_what_is_left_without_regret_matching() -> None:
+def test_pivoting_solves_the_games_without_pure_equilibrium() -> None:
     for size in (2, 3, 5, 8):
         assert stages(assert_solved(*pairs(size, (200, size, size)))) == {"pure", "pivoting"}
 
 
-def test_regret_matching_takes_over_from_pivoting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_regret_matching_follows_pivoting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix_game, "lemke_howson", no_path)
     answer = assert_solved(*pairs(6, (100, 3, 3)), tolerance=0.02)
     assert stages(answer) == {"pure", "regret-matching"}
 
 
-def test_the_linear_program_takes_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_linear_program_follows_regret_matching(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix_game, "lemke_howson", no_path)
     answer = assert_solved(*pairs(7, (100, 3, 4)))
     assert {"pure", "linear-program"} <= stages(answer)
@@ -190,51 +225,263 @@ def test_the_linear_program_takes_what_is_left(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(nash.value, zero_sum_value(game), atol=1e-9)
 
 
-def test_an_answer_beyond_the_tolerance_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gap_above_the_limit_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix_game, "lemke_howson", no_path)
     monkeypatch.setattr(matrix_game, "cce_by_lp", lambda upper, lower, cost: np.nan * cost)
     monkeypatch.setattr(matrix_game, "exact_lemke_howson", no_path)
     games = np.stack([np.zeros((3, 3)), 2 * RPS + 0.01 * np.arange(9).reshape(3, 3) ** 2])
-    with pytest.raises(
-        ArithmeticError, match=r"game \(1,\) \(3x3\) is off by .* 1\.0e-12, .*report"
-    ):
+    with pytest.raises(ArithmeticError, match=r"game \(1,\) \(3x3\) has gap .* 1\.0e-12, .*report"):
         solve_cce(games, games, tolerance=1e-12)
     with pytest.raises(ArithmeticError, match=r"game \(\) \(3x3\)"):
         solve_cce(games[1], games[1], tolerance=1e-12)
 
 
 @pytest.mark.parametrize("size", [(2, 2), (3, 3), (4, 2)])
-def test_tight_is_the_narrowest_equilibrium(size: tuple[int, int]) -> None:
+def test_tight_minimizes_the_width(size: tuple[int, int]) -> None:
     upper, lower = pairs(8, (25, *size))
     width = upper - lower
     tight = solve_cce(upper, lower, objective="tight")
     assert stages(tight) == {"linear-program"}
-    narrow = (tight.joint * width).sum((-2, -1))
-    assert (narrow <= (solve_cce(upper, lower).joint * width).sum((-2, -1)) + 1e-9).all()
+    smallest = (tight.joint * width).sum((-2, -1))
+    assert (smallest <= (solve_cce(upper, lower).joint * width).sum((-2, -1)) + 1e-9).all()
     for i in range(25):
-        slow = cce_by_linprog(upper[i], lower[i], width[i])
-        np.testing.assert_allclose(narrow[i], (slow * width[i]).sum(), atol=1e-7)
+        expected = cce_by_linprog(upper[i], lower[i], width[i])
+        np.testing.assert_allclose(smallest[i], (expected * width[i]).sum(), atol=1e-7)
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=seeds, size=sizes)
-def test_nash_value_equals_the_linear_program(seed: int, size: tuple[int, int]) -> None:
+def test_exact_stage_follows_linear_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix_game, "lemke_howson", no_path)
+    monkeypatch.setattr(matrix_game, "cce_by_lp", lambda upper, lower, cost: np.nan * cost)
+    upper, lower = pairs(13, (2, 30, 3, 4))
+    whole = assert_solved(upper, lower, tolerance=0.0)
+    exact = whole.stage == STAGES.index("exact")
+    assert 0.3 < exact.mean() < 0.9  # the others have a pure equilibrium
+    assert (whole.gap[exact] <= 12 * EPSILON).all()
+    for i in np.ndindex(2, 30):
+        single = solve_cce(upper[i], lower[i], tolerance=0.0)
+        np.testing.assert_array_equal(single.joint, whole.joint[i])
+        assert single.stage == whole.stage[i]
+
+
+# Regret matching
+
+UPPER, LOWER = np.random.default_rng(0).normal(size=(2, 3, 4, 60))
+
+
+def gap_of(joint: Array) -> Array:
+    return deviation_gain(*(np.moveaxis(a, -1, 0) for a in (joint, UPPER, LOWER)))
+
+
+def test_gap_decreases_with_the_iterations() -> None:
+    never = np.zeros(60)
+    few, many = (regret_matching(UPPER, LOWER, never, iterations=n) for n in (10, 1000))
+    np.testing.assert_allclose(many.sum((0, 1)), 1, atol=1e-12)
+    assert (many >= 0).all()
+    assert gap_of(many).mean() < gap_of(few).mean() / 20
+    assert gap_of(many).max() < 0.01
+
+
+def test_a_game_stops_at_the_first_check_within_its_limit() -> None:
+    limit = np.full(60, 0.03)
+    joint = regret_matching(UPPER, LOWER, limit, iterations=200, every=10)
+    plays = [regret_matching(UPPER, LOWER, 0 * limit, iterations=n) for n in range(10, 201, 10)]
+    for i in range(60):
+        within = [play[..., i] for play in plays if gap_of(play)[i] <= 0.03]
+        np.testing.assert_array_equal(joint[..., i], within[0])
+
+
+def test_constant_payoffs_keep_uniform_play() -> None:
+    flat = np.ones((2, 2, 3))
+    np.testing.assert_allclose(regret_matching(flat, flat, np.zeros(3)), np.full((2, 2, 3), 0.25))
+
+
+# Linear programs
+
+SHAPE = (7, 3, 4)
+
+
+def test_one_inequality_per_action() -> None:
+    rng = np.random.default_rng(0)
+    upper, lower = rng.normal(size=(2, *SHAPE))
+    joint = rng.dirichlet(np.ones(12), 7).reshape(SHAPE)
+    gains = (deviations(upper, lower) @ joint.reshape(7, 12, 1))[..., 0]  # (B, A1 + A2)
+    expected = [gain_by_loops(*game) for game in zip(joint, upper, lower, strict=True)]
+    np.testing.assert_allclose(gains.max(1), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("most", [1, 3, 200])
+def test_programs_of_any_size_find_the_best_cce(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix_game, "MOST_GAMES", most)
+    upper, lower, cost = np.random.default_rng(1).normal(size=(3, *SHAPE))
+    joint = cce_by_lp(1e6 * upper, 1e-6 * lower, cost)
+    assert (deviation_gain(joint, upper, lower) <= 1e-9).all()
+    for i in range(7):
+        expected = cce_by_linprog(upper[i], lower[i], cost[i])
+        np.testing.assert_allclose(
+            (joint[i] * cost[i]).sum(), (expected * cost[i]).sum(), atol=1e-7
+        )
+
+
+def test_a_failing_game_does_not_affect_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    upper, lower, cost = np.random.default_rng(2).normal(size=(3, *SHAPE))
+    whole = matrix_game._one_program
+
+    def fails(u: Array, low: Array, c: Array, tolerance: float) -> Array | None:
+        fails_here = (u == matrix_game._unit(upper)[4]).all((1, 2)).any()
+        return None if fails_here else whole(u, low, c, tolerance)
+
+    monkeypatch.setattr(matrix_game, "_one_program", fails)
+    joint = cce_by_lp(upper, lower, cost)
+    gap = deviation_gain(joint, upper, lower)
+    assert np.isnan(gap[4])
+    assert (np.delete(gap, 4) <= 1e-9).all()
+
+
+@pytest.mark.parametrize("off", [np.nan, 1e-3])
+def test_other_stages_follow_a_failed_tight_program(
+    off: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: the gap was infinite or above the limit."""
+    upper, lower = pairs(14, (30, 3, 3))
+    usual = solve_cce(upper, lower, objective="tight")
+    whole = matrix_game.cce_by_lp
+
+    def fails(u: Array, low: Array, cost: Array) -> Array:
+        joint = whole(u, low, cost)
+        joint[::3] = (1 - off) * joint[::3] + off / 9
+        return joint
+
+    monkeypatch.setattr(matrix_game, "cce_by_lp", fails)
+    answer = assert_solved(upper, lower, objective="tight")
+    assert {STAGES[i] for i in answer.stage[::3]} == {"pure", "pivoting"}
+    np.testing.assert_array_equal(answer.joint[1::3], usual.joint[1::3])
+    np.testing.assert_array_equal(answer.stage[1::3], usual.stage[1::3])
+    np.testing.assert_array_equal(answer.joint[::3], solve_cce(upper[::3], lower[::3]).joint)
+
+
+def test_programs_of_large_games_contain_few_games() -> None:
+    """Regression: 200 games of 25x25 in one program took 1.3 GB."""
+    assert games_per_program(3, 3) == games_per_program(10, 10) == 200
+    for size in ((1, 1), (3, 3), (2, 60), (12, 17), (25, 25), (70, 70)):
+        coefficients = games_per_program(*size) * sum(size) * size[0] * size[1]
+        assert coefficients <= 400_000 or games_per_program(*size) == 1
+    assert games_per_program(25, 25) == 12
+    assert games_per_program(100, 100) == 1
+
+
+# Batches
+
+
+def mixed_games(size: tuple[int, int]) -> tuple[Array, Array]:
+    """500 games: random, zero-sum, with ties, with separable width, badly scaled."""
+    rng = np.random.default_rng(9)
+    upper, lower = pairs(10, (500, *size))
+    lower[100:150] = upper[100:150]
+    upper[150:250], lower[150:250] = rng.integers(-1, 2, (2, 100, *size))
+    lower[250:300] = upper[250:300] - rng.random((50, 1, size[1]))
+    upper[300:350] *= 1e9
+    lower[350:400] *= 1e-9
+    return upper, lower
+
+
+@pytest.mark.parametrize("size", [(3, 3), (9, 1), (1, 9), (4, 10)])
+@pytest.mark.parametrize("pivoting", [True, False])
+def test_a_single_game_equals_the_game_in_a_batch(
+    size: tuple[int, int], pivoting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tolerance = 1e-7
+    if not pivoting:  # ends with regret matching, which solves all games to 0.05
+        monkeypatch.setattr(matrix_game, "lemke_howson", no_path)
+        tolerance = 0.05
+    upper, lower = mixed_games(size)
+    games = slice(0, 500) if pivoting else slice(0, 40)
+    upper, lower = upper[games], lower[games]
+    whole = solve_cce(upper, lower, tolerance)
+    gap = deviation_gain(whole.joint, upper, lower)
+    nash = solve_nash(upper, max(tolerance, 0.1))
+    for i in range(len(upper)):
+        single = solve_cce(upper[i], lower[i], tolerance)
+        np.testing.assert_array_equal(single.joint, whole.joint[i])
+        assert (single.gap, single.stage) == (whole.gap[i], whole.stage[i])
+        assert deviation_gain(single.joint, upper[i], lower[i]) == gap[i]
+        if i % 10 == 0:
+            np.testing.assert_array_equal(solve_nash(upper[i], 0.1).value, nash.value[i])
+
+
+@pytest.mark.parametrize("objective", ["any", "tight"])
+def test_programs_are_shared_along_the_last_leading_axis_only(
+    objective: matrix_game.Objective, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix_game, "lemke_howson", no_path)
+    monkeypatch.setattr(matrix_game, "MOST_GAMES", 4)
+    upper, lower = pairs(11, (3, 2, 11, 3, 3))
+    whole = solve_cce(upper, lower, objective=objective)
+    assert STAGES.index("linear-program") in whole.stage
+    for i in range(3):
+        single = solve_cce(upper[i], lower[i], objective=objective)
+        np.testing.assert_array_equal(single.joint, whole.joint[i])
+        np.testing.assert_array_equal(single.stage, whole.stage[i])
+
+
+# Hard games: a single huge payoff, near ties, scales at the limits of doubles
+
+
+def outlier_game(seed: int, payoff: float, size: int = 4) -> Array:
+    """A game of unit scale with a single payoff of another scale."""
     rng = np.random.default_rng(seed)
-    payoff = np.concatenate([rng.normal(size=(3, *size)), rng.integers(-1, 2, (3, *size))])
-    nash = solve_nash(payoff)
-    best, worst = best_responses(payoff, nash.row, nash.column)
-    np.testing.assert_array_equal(nash.gap, best - worst)
-    assert (nash.gap <= 1e-7).all()
-    np.testing.assert_allclose(nash.row.sum(-1), 1)
-    np.testing.assert_allclose(nash.value, [zero_sum_value(m) for m in payoff], atol=1e-7)
+    game = rng.uniform(-1, 1, (size, size))
+    game[rng.integers(size), rng.integers(size)] = payoff
+    return game
 
 
-def test_nash_of_a_saddle_is_exact() -> None:
-    nash = solve_nash([[3.0, 1.0], [0.0, -2.0]])
-    assert nash.value == 1.0
-    assert nash.gap == 0.0
-    np.testing.assert_array_equal(nash.row, [1, 0])
-    np.testing.assert_array_equal(nash.column, [0, 1])
+def near_ties(seed: int, noise: float, n_games: int = 40, size: int = 5) -> Array:
+    rng = np.random.default_rng(seed)
+    shape = (n_games, size, size)
+    return np.asarray(rng.integers(-1, 2, shape) + noise * rng.normal(size=shape))
+
+
+@pytest.mark.parametrize("payoff", [1e9, -1e9, 1e10, -1e10, 1e11, -1e11, 1e12, -1e12])
+def test_a_single_huge_payoff(payoff: float) -> None:
+    games = np.stack([outlier_game(seed, payoff) for seed in range(20)])
+    others = np.random.default_rng(0).uniform(-1, 1, games.shape)
+    for upper, lower in ((games, games), (games, others), (others, games)):
+        assert_solved(upper, lower)
+    nash = solve_nash(games)
+    assert (nash.gap <= 2 * ROUNDING * EPSILON * abs(payoff)).all()
+
+
+def test_a_game_that_needs_the_exact_stage() -> None:
+    game = outlier_game(8, -1e10)
+    answer = solve_cce(game, game, tolerance=1e-9)
+    assert STAGES[int(answer.stage)] == "exact"
+    assert answer.gap <= 10 * EPSILON * 1e10
+    small = np.clip(game, -1e3, None)  # the cell has no mass, so its payoff has little effect
+    assert solve_nash(game).value == pytest.approx(zero_sum_value(small), abs=2e-3)
+
+
+@pytest.mark.parametrize("noise", [1e-12, 1e-10, 1e-9, 1e-8, 1e-6])
+@pytest.mark.parametrize("tolerance", [1e-9, 0.0])
+def test_near_ties(noise: float, tolerance: float) -> None:
+    upper, lower = near_ties(0, noise), near_ties(1, noise)
+    assert_solved(upper, upper, tolerance)
+    assert_solved(upper, lower, tolerance)
+    assert (solve_nash(upper, tolerance).gap <= max(tolerance, 2 * ROUNDING * EPSILON * 2)).all()
+
+
+def test_tight_programs_of_games_with_an_outlier() -> None:
+    games = np.stack([outlier_game(seed, -1e10) for seed in range(10)])
+    lower = np.random.default_rng(0).uniform(-1, 1, games.shape)
+    assert stages(assert_solved(games, lower, objective="tight")) > {"pure"}
+
+
+@pytest.mark.parametrize("scale", [1e-323, 1e-320, 1e-310, 1e-300, 1e299])
+def test_scales_at_the_limits_of_doubles(scale: float) -> None:
+    upper, lower = (scale * a for a in pairs(15, (40, 4, 4)))
+    assert_solved(upper, lower, tolerance=0.0)
+    assert_solved(upper, upper, tolerance=0.0)
+
+
+# Arguments
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 3), (4, 0, 2, 5)])
@@ -246,17 +493,24 @@ def test_an_empty_batch(shape: tuple[int, ...], objective: matrix_game.Objective
     assert solve_nash(np.zeros(shape)).value.shape == shape[:-2]
 
 
-def test_the_payoffs_are_left_as_they_were() -> None:
+def test_arguments_are_not_modified() -> None:
     upper, lower = pairs(12, (50, 3, 3))
-    kept = upper.copy(), lower.copy()
+    copies = upper.copy(), lower.copy()
     first = solve_cce(upper, lower)
     start = first.joint.copy()
     solve_cce(upper, lower + 1, start=first.joint)
-    for now, before in zip((upper, lower, first.joint), (*kept, start), strict=True):
+    for now, before in zip((upper, lower, first.joint), (*copies, start), strict=True):
         np.testing.assert_array_equal(now, before)
 
 
-def test_bad_input_is_named() -> None:
+def test_integers_booleans_and_lists_are_accepted() -> None:
+    assert_solved([[1, -1], [-1, 1]], [[1, -1], [-1, 1]])  # type: ignore[arg-type]
+    won = np.random.default_rng(1).random((30, 4, 4)) < 0.5
+    np.testing.assert_array_equal(solve_nash(won).value, solve_nash(won.astype(float)).value)
+    assert_solved(won, won)
+
+
+def test_invalid_arguments() -> None:
     good = np.zeros((2, 3, 3))
     bad = good.copy()
     bad[1, 0, 2] = np.nan
@@ -267,14 +521,17 @@ def test_bad_input_is_named() -> None:
         (lambda: solve_cce(good, good, start=bad), r"start\[1, 0, 2\]"),
         (lambda: solve_cce(good, good[0]), r"\(2, 3, 3\) and q_lower \(3, 3\)"),
         (lambda: solve_cce(good, good, start=good[0]), r"start has shape \(3, 3\)"),
-        (lambda: solve_cce(good, good, start=good), r"start\[0\] is no distribution .* sum 0\)"),
-        (lambda: solve_cce(good[0], good[0], start=-np.eye(3)), r"start\[\] is no .*entry -1"),
+        (lambda: solve_cce(good, good, start=good), r"start\[0\] is not a dist.* sum 0\)"),
+        (lambda: solve_cce(good[0], good[0], start=-np.eye(3)), r"start\[\] is not .*entry -1"),
         (lambda: solve_cce(np.zeros(3), np.zeros(3)), r"q_upper must have shape .* got \(3,\)"),
         (lambda: solve_cce(np.zeros((3, 0)), np.zeros((3, 0))), r"got \(3, 0\)"),
         (lambda: solve_cce(good * 1j, good), "real numbers, got dtype complex128"),
         (lambda: solve_cce([["a"]], [[1.0]]), "real numbers"),
         (lambda: solve_cce(good, good, tolerance=-1.0), "tolerance must be at least 0, got -1"),
-        (lambda: solve_cce(good, good, tolerance=np.nan), "tolerance"),
+        (lambda: solve_cce(good, good, tolerance=np.nan), "tolerance .* got nan"),
+        (lambda: solve_nash(good, tolerance=-1), r"at least 0, got -1$"),
+        (lambda: solve_nash(good + 1.1e300), r"is 1.1e\+300; .* at most 1e\+300; .* divide"),
+        (lambda: solve_cce(good - 1.7e308, good), r"q_upper.* is -1.7e\+308"),
         (lambda: solve_cce(good, good, objective="best"), "'any' or 'tight', got 'best'"),  # type: ignore[arg-type]
     ]:
         with pytest.raises(ValueError, match=message):

@@ -1,4 +1,7 @@
-"""Batched Lemke-Howson against support enumeration, on games with ties, alone and in a batch."""
+"""Lemke-Howson, in floats and in rationals, against support enumeration."""
+
+from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,95 +11,116 @@ from planning.matrix_oracles import equilibria_by_support
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.planning import pivoting
-from contrastive_ucb.planning.pivoting import chunks, lemke_howson, sum_in_order
+from contrastive_ucb.planning.pivoting import exact_lemke_howson, lemke_howson
 
+Solver = Callable[[Array, Array], tuple[Array, Array]]
+SOLVERS = pytest.mark.parametrize("solve", [lemke_howson, exact_lemke_howson])
 seeds = st.integers(0, 10**6)
 sizes = st.tuples(st.integers(1, 6), st.integers(1, 6))
+small_sizes = st.tuples(st.integers(1, 4), st.integers(1, 4))
 
 
-def regret(row: Array, column: Array, x: Array, y: Array) -> Array:
-    """The larger of the two players' gains from moving alone, a game.   all with games last"""
+def gains(row: Array, column: Array, x: Array, y: Array) -> Array:
+    """The larger of the two players' gains from deviating (B,); games are on the last axis."""
     of_row = np.einsum("ijb,jb->ib", row, y)
     of_column = np.einsum("ijb,ib->jb", column, x)
-    gains = of_row.max(0) - (x * of_row).sum(0), of_column.max(0) - (y * of_column).sum(0)
-    return np.maximum(*gains)
+    return np.maximum(
+        of_row.max(0) - (x * of_row).sum(0), of_column.max(0) - (y * of_column).sum(0)
+    )
 
 
-def assert_nash(row: Array, column: Array, atol: float = 1e-9) -> None:
-    x, y = lemke_howson(row, column)
+def assert_nash(row: Array, column: Array, solve: Solver = lemke_howson) -> None:
+    x, y = solve(row, column)
     for mixture in (x, y):
         assert (mixture >= 0).all()
         np.testing.assert_allclose(mixture.sum(0), 1, atol=1e-12)
-    assert (regret(row, column, x, y) <= atol).all()
+    assert (gains(row, column, x, y) <= 1e-9).all()
+
+
+def assert_equilibrium_by_support(row: Array, column: Array, solve: Solver) -> None:
+    x, y = solve(row, column)
+    for i in range(row.shape[-1]):
+        assert any(
+            np.allclose(x[:, i], expected_x, atol=1e-9)
+            and np.allclose(y[:, i], expected_y, atol=1e-9)
+            for expected_x, expected_y in equilibria_by_support(row[..., i], column[..., i])
+        )
 
 
 @settings(max_examples=60, deadline=None)
 @given(seed=seeds, size=sizes)
-def test_every_answer_is_an_equilibrium(seed: int, size: tuple[int, int]) -> None:
-    rng = np.random.default_rng(seed)
-    assert_nash(*rng.normal(size=(2, *size, 20)))
-
-
-@settings(max_examples=60, deadline=None)
-@given(seed=seeds, size=sizes, most=st.integers(0, 2))
-def test_ties_neither_cycle_nor_spoil_the_answer(
-    seed: int, size: tuple[int, int], most: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    assert_nash(*rng.integers(-most, most + 1, size=(2, *size, 30)).astype(float))
-
-
-@settings(max_examples=30, deadline=None)
-@given(seed=seeds, size=sizes)
-def test_duplicated_actions(seed: int, size: tuple[int, int]) -> None:
-    rng = np.random.default_rng(seed)
-    games = rng.normal(size=(2, *size, 10))
+def test_random_games_and_duplicated_actions(seed: int, size: tuple[int, int]) -> None:
+    games = np.random.default_rng(seed).normal(size=(2, *size, 10))
+    assert_nash(*games)
     assert_nash(*np.concatenate([games, games], axis=1))
     assert_nash(*np.concatenate([games, games, games], axis=2))
 
 
-@pytest.mark.parametrize("size", [(2, 2), (3, 3), (2, 4), (4, 3)])
-def test_the_answer_is_one_of_the_equilibria_by_support(size: tuple[int, int]) -> None:
-    games = np.random.default_rng(0).normal(size=(2, *size, 40))
-    x, y = lemke_howson(*games)
-    for i in range(40):
-        all_of_them = equilibria_by_support(games[0, ..., i], games[1, ..., i])
-        assert any(
-            np.allclose(x[:, i], one_x) and np.allclose(y[:, i], one_y)
-            for one_x, one_y in all_of_them
-        )
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, size=sizes, most=st.integers(0, 2))
+def test_games_with_ties(seed: int, size: tuple[int, int], most: int) -> None:
+    rng = np.random.default_rng(seed)
+    assert_nash(*rng.integers(-most, most + 1, size=(2, *size, 30)).astype(float))
 
 
-def test_battle_of_the_sexes_and_a_zero_sum_game() -> None:
+@SOLVERS
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, size=small_sizes)
+def test_random_games_against_support_enumeration(
+    solve: Solver, seed: int, size: tuple[int, int]
+) -> None:
+    games = np.random.default_rng(seed).normal(size=(2, *size, 3))
+    assert_equilibrium_by_support(*games, solve)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, size=small_sizes, most=st.integers(0, 2))
+def test_exact_solutions_of_games_with_ties_against_support_enumeration(
+    seed: int, size: tuple[int, int], most: int
+) -> None:
+    games = np.random.default_rng(seed).integers(-most, most + 1, (2, *size, 3)).astype(float)
+    assert_equilibrium_by_support(*games, exact_lemke_howson)
+
+
+@SOLVERS
+def test_known_games(solve: Solver) -> None:
     pennies = np.array([[1.0, -1.0], [-1.0, 1.0]])[..., None]
-    np.testing.assert_allclose(lemke_howson(pennies, -pennies), np.full((2, 2, 1), 0.5))
-    row, column = np.array([[3.0, 0], [0, 2]])[..., None], np.array([[2.0, 0], [0, 3]])[..., None]
-    x, y = lemke_howson(row, column)
-    np.testing.assert_allclose(regret(row, column, x, y), 0, atol=1e-14)
+    np.testing.assert_allclose(solve(pennies, -pennies), np.full((2, 2, 1), 0.5))
+    sexes = np.array([[[3.0, 0], [0, 2]], [[2.0, 0], [0, 3]]])[..., None]
+    np.testing.assert_allclose(gains(*sexes, *solve(*sexes)), 0, atol=1e-14)
+    for size in ((1, 1), (1, 6), (6, 1)):
+        row, column = np.random.default_rng(0).normal(size=(2, *size, 20))
+        x, y = solve(row, column)
+        np.testing.assert_array_equal(x, np.eye(size[0])[:, row.argmax(0)[0]])
+        np.testing.assert_array_equal(y, np.eye(size[1])[:, column.argmax(1)[0]])
+    x, y = solve(np.zeros((3, 2, 0)), np.zeros((3, 2, 0)))
+    assert (x.shape, y.shape) == ((3, 0), (2, 0))
+
+
+# Batches of floats
 
 
 @pytest.mark.parametrize("size", [(3, 3), (5, 2), (1, 4), (9, 1), (10, 10)])
-def test_a_game_alone_equals_the_game_in_a_batch_bit_for_bit(size: tuple[int, int]) -> None:
+def test_a_single_game_equals_the_game_in_a_batch(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(1)
     games = np.concatenate(
         [rng.normal(size=(2, *size, 60)), rng.integers(-1, 2, (2, *size, 60))], axis=-1
     )
     x, y = lemke_howson(*games)
     for i in range(120):
-        one_x, one_y = lemke_howson(*games[..., i : i + 1])
-        np.testing.assert_array_equal(x[:, i], one_x[:, 0])
-        np.testing.assert_array_equal(y[:, i], one_y[:, 0])
+        single_x, single_y = lemke_howson(*games[..., i : i + 1])
+        np.testing.assert_array_equal(x[:, i], single_x[:, 0])
+        np.testing.assert_array_equal(y[:, i], single_y[:, 0])
+    monkeypatch.setattr(pivoting, "CACHED_PAYOFFS", 3 * size[0] * size[1])
+    for whole, in_chunks in zip((x, y), lemke_howson(*games), strict=True):
+        np.testing.assert_array_equal(whole, in_chunks)
 
 
-def test_pieces_of_the_batch_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    games = np.random.default_rng(2).normal(size=(2, 4, 5, 50))
-    whole = lemke_howson(*games)
-    monkeypatch.setattr(pivoting, "CACHED_PAYOFFS", 60)
-    for a, b in zip(whole, lemke_howson(*games), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_a_path_given_up_is_tried_from_another_label(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_abandoned_path_starts_again_from_another_label(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     games = np.random.default_rng(3).normal(size=(2, 5, 5, 200))
     monkeypatch.setattr(pivoting, "pivot_limit", lambda *_: 5)
     later = lemke_howson(*games)
@@ -105,22 +129,86 @@ def test_a_path_given_up_is_tried_from_another_label(monkeypatch: pytest.MonkeyP
     unsolved = [int(np.isnan(x[0]).sum()) for x, _ in (first, later)]
     assert 200 > unsolved[0] > unsolved[1] > 0
     solved = ~np.isnan(later[0][0])
-    assert (np.isnan(later[0]) == ~solved).all()
-    assert (np.isnan(later[1]) == ~solved).all()
+    for mixture in later:
+        assert (np.isnan(mixture) == ~solved).all()
     x, y = (mixture[:, solved] for mixture in later)
-    assert (regret(*games[..., solved], x, y) <= 1e-12).all()
+    assert (gains(*games[..., solved], x, y) <= 1e-12).all()
 
 
-def test_no_game_and_one_action() -> None:
-    x, y = lemke_howson(np.zeros((3, 2, 0)), np.zeros((3, 2, 0)))
-    assert x.shape == (3, 0)
-    assert y.shape == (2, 0)
-    np.testing.assert_array_equal(lemke_howson(*np.zeros((2, 1, 1, 3))), np.ones((2, 1, 3)))
+# Rational arithmetic
 
 
-def test_helpers() -> None:
-    assert [(part.start, part.stop) for part in chunks(5, 2)] == [(0, 2), (2, 4), (4, 6)]
-    assert len(list(chunks(3, 0))) == 3
-    terms = np.random.default_rng(4).normal(size=(17, 3, 1))
-    np.testing.assert_allclose(sum_in_order(terms, axis=1), terms.sum(1), atol=1e-14)
-    np.testing.assert_array_equal(sum_in_order(np.repeat(terms, 2, 2))[:, :1], sum_in_order(terms))
+def exact_gain(payoff: Array, mixture: list[Fraction], other: list[Fraction]) -> Fraction:
+    """The gain of a player who maximizes `payoff` (mixture, other) from the best pure action."""
+    of_action = [
+        sum((Fraction(v) * q for v, q in zip(line, other, strict=True)), Fraction(0))
+        for line in payoff.tolist()
+    ]
+    return max(of_action) - sum(p * v for p, v in zip(mixture, of_action, strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=seeds,
+    size=st.tuples(st.integers(1, 7), st.integers(1, 7)),
+    exponents=st.sampled_from([(0, 0), (-12, 12), (-300, 300), (-323, -300)]),
+    ties=st.booleans(),
+)
+def test_the_exact_gains_are_zero_before_rounding(
+    seed: int, size: tuple[int, int], exponents: tuple[int, int], ties: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    row, column = rng.integers(-1, 2, (2, *size)) if ties else rng.normal(size=(2, *size))
+    row, column = (a * 10.0 ** rng.integers(*exponents, size, endpoint=True) for a in (row, column))
+    fractions: list[list[Fraction]] = []
+
+    class Recorded(pivoting._RationalTableau):
+        def mixture(self, labels: list[int]) -> list[float]:
+            mass = dict(zip(self.basis, self.table[:, -1], strict=True))
+            total = sum(mass.get(label, 0) for label in labels)
+            fractions.append([Fraction(mass.get(label, 0), total) for label in labels])
+            return super().mixture(labels)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pivoting, "_RationalTableau", Recorded)
+        rounded = exact_lemke_howson(row[..., None], column[..., None])
+    x, y = fractions
+    assert exact_gain(row, x, y) == exact_gain(column.T, y, x) == 0
+    for exact, floats in zip(fractions, rounded, strict=True):
+        assert [float(p) for p in exact] == floats[:, 0].tolist()
+
+
+FIRST_OF_EQUALS_CYCLES = (
+    [[0, 1, 0, 0], [1, 2, 2, 0], [2, 2, 2, 0], [0, 1, 1, 2]],
+    [[2, 2, 2, 0], [1, 2, 1, 1], [1, 0, 2, 1], [0, 0, 1, 0]],
+)
+LAST_OF_EQUALS_CYCLES = (
+    [[0, 1, 0, 0], [2, 2, 0, 2], [2, 0, 1, 1], [1, 1, 0, 2]],
+    [[2, 0, 2, 2], [0, 1, 1, 0], [2, 2, 0, 0], [0, 2, 0, 1]],
+)
+
+
+@pytest.mark.parametrize("game", [FIRST_OF_EQUALS_CYCLES, LAST_OF_EQUALS_CYCLES])
+def test_ties_in_the_ratio_test_do_not_cycle(
+    game: tuple[list[list[int]], list[list[int]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taking the first or the last of rows with equal ratios would cycle."""
+    pivots = []
+
+    class Counted(pivoting._RationalTableau):
+        def pivot(self, entering: int) -> int:
+            pivots.append(entering)
+            assert len(pivots) < 100, "the path cycles"
+            return super().pivot(entering)
+
+    monkeypatch.setattr(pivoting, "_RationalTableau", Counted)
+    row, column = np.array(game, dtype=float)[..., None]
+    assert_equilibrium_by_support(row, column, exact_lemke_howson)
+
+
+def test_exact_solutions_of_binary_games() -> None:
+    rng = np.random.default_rng(1)
+    for size in (4, 8, 12):
+        games = rng.integers(0, 2, (2, size, size, 10)).astype(float)
+        games[..., 0], games[..., 1] = 0.0, np.eye(size)
+        assert (gains(*games, *exact_lemke_howson(*games)) <= 1e-14).all()

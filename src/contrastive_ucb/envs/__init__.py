@@ -1,18 +1,16 @@
-"""Environments; importing this registers MDPs with Gymnasium as `contrastive_ucb/<class>-v0`."""
+"""Environments; importing this package registers them as `contrastive_ucb/<class>-v0`."""
 
 import gymnasium
 
 from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.deepsea import DeepSea
-from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.gym_observed import GymObserved
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.load import load_env
 from contrastive_ucb.envs.lock import Lock, LockGame
 from contrastive_ucb.envs.lowrank import LowRankGame, LowRankMDP
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
 from contrastive_ucb.envs.riverswim import RiverSwim
-from contrastive_ucb.envs.tabular import TabularMDP
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP, load_env
 
 __all__ = [
     "ContinuousMDP",

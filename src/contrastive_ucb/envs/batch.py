@@ -1,7 +1,7 @@
-"""Several finite MDPs or games of one size side by side, one a seed: a leading seed axis B.
+"""Finite MDPs or games of equal size stacked along a leading seed axis B.
 
-The two actions of a game are one joint action here, a * A2 + b, so that whatever does not choose
-actions (sampling, fitting, bonuses) is the same for MDPs and games. `action_shape` splits it again.
+The two actions of a game are one joint action here, a * A2 + b, so that sampling, fitting and
+bonuses use the same code for MDPs and games. `action_shape` recovers the individual actions.
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.tabular import TabularMDP
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 
 Env = TabularMDP | TabularGame
 
 
 @dataclass(frozen=True)
 class EnvBatch:
-    """B finite MDPs, or B games, that differ in their numbers only.
+    """B finite MDPs or games of one class and size, one per seed.
 
-    kernel        features (B, H, Z, d), measures (B, H, d, S) or none
+    kernel        features (B, H, Z, d), measures (B, H, d, S) or None
     rewards       (B, H, S, A)   mean rewards
-    reward_scale  (B, H, S, A)   the reward seen is this with probability rewards / reward_scale
+    reward_scale  (B, H, S, A)   observed with probability rewards / reward_scale, else 0
     initial       (B, S)
-    action_shape  (A,) for MDPs, (A1, A2) for games; A above is their product
+    action_shape  (A,) for MDPs, (A1, A2) for games, where A = A1 A2
     """
 
     kernel: Kernel
@@ -38,19 +37,21 @@ class EnvBatch:
 
     @staticmethod
     def of(envs: Sequence[Env]) -> EnvBatch:
-        """Stack MDPs or games; they must agree in H, S, A and in the size of their factors."""
+        """Stack MDPs or games that have the same H, S, A and rank of the factors."""
         sizes = {(*env.rewards.shape, env.kernel.features.shape[-1]) for env in envs}
         if len(sizes) != 1:
             raise ValueError(
                 f"a batch needs environments of one size, got (H, S, A, d) = {sorted(sizes)}; "
-                "run the sizes one after another"
+                "run each size separately"
             )
         kinds = {_kind(env) for env in envs}
         if len(kinds) != 1:
             names = ", ".join(sorted({env.name for env in envs}))
-            raise ValueError(f"a batch needs environments of one kind, got {names}; run them apart")
+            raise ValueError(
+                f"a batch needs environments of one kind, got {names}; run each kind separately"
+            )
         measures = [env.kernel.measures for env in envs]
-        known = [table for table in measures if table is not None]
+        known = [psi for psi in measures if psi is not None]
         scales = [env.rewards if env.reward_scale is None else env.reward_scale for env in envs]
         horizon, n_states, *actions = envs[0].rewards.shape
         joint = (len(envs), horizon, n_states, -1)
@@ -84,21 +85,21 @@ class EnvBatch:
 
 
 def draw(probs: Array, uniform: Array) -> IntArray:
-    """Indices drawn by inverting the cumulated probabilities.
+    """Indices drawn by inversion of the cumulative probabilities.
 
     probs    (..., n)  distributions
     uniform  (...)     numbers in [0, 1); returns (...)
     """
-    below = probs.cumsum(-1)[..., :-1]  # the last is 1 and never below, whatever the rounding
+    below = probs.cumsum(-1)[..., :-1]  # without the last, which rounding could put below 1
     return np.asarray((below <= uniform[..., None]).sum(-1))
 
 
 def _kind(env: Env) -> tuple[object, ...]:
-    """What decides how an agent treats an MDP or a game; in a batch it is the same for all."""
-    table = env.kernel.measures is None
-    return table, env.rank, env.reveals_reward, env.suggested_alpha, env.solved_gap
+    """The properties that must be equal in a batch because agents depend on them."""
+    is_table = env.kernel.measures is None
+    return is_table, env.rank, env.reveals_reward, env.suggested_alpha, env.solved_gap
 
 
 def _stack(arrays: list[Array]) -> Array:
-    """One array a seed on a leading axis; a single seed is a view, since it may be large."""
+    """Arrays stacked on a leading axis; a single one is a view, since it may be large."""
     return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)

@@ -1,16 +1,16 @@
-"""A low-rank MDP whose states are all of [0, 1], with values that quadrature gives.
+"""A low-rank MDP with the state space [0, 1]; its values are computed by quadrature.
 
 | paper      | here         |                                                                   |
 |------------|--------------|-------------------------------------------------------------------|
 | psi_h,j    | `measures`   | 1 + a cos(2 pi j s'), a density on [0, 1] for every j = 1..d      |
-| phi_h(s,a) | `features`   | in the simplex, with a norm of at most 1 / (1 + a)                |
+| phi_h(s,a) | `features`   | in the simplex, with norm at most 1 / (1 + a)                     |
 | r_h(s,a)   | `rewards`    | phi_h(s,a)' theta_h with theta_h in [0, 1]^d                      |
 
-So psi / (1 + a) and (1 + a) phi are inside Assumption 2.1. The features are smooth and have period
-1, as the densities do, and for such functions the trapezoid rule on G even nodes is exact up to
-frequency G: the finite MDP on these nodes is the twin. It has an error all the same where a value
-is a maximum over actions, which has kinks, and where a policy changes its action, where its value
-jumps: on 1,024 nodes V* is off by 1e-6 or less, the value of a policy by 2e-4 or less.
+So psi / (1 + a) and (1 + a) phi satisfy Assumption 2.1. Features and densities are smooth with
+period 1, and for such functions the trapezoidal rule on G equidistant nodes is exact up to
+frequency G: the finite MDP on these nodes is the twin. Errors remain because a maximum over actions
+has kinks and the value of a policy jumps where its action changes: with 1,024 nodes the error of V*
+is at most 1e-6 and that of the value of a policy at most 2e-4.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SHARPNESS = 3.0  # of the features as functions of the state
 class ContinuousMDP(ObservedMDP):
     """States in [0, 1], A actions, rank d, H steps; the first state is uniform.
 
-    amplitude  a in (0, sqrt(d) - 1), at most 1: how far the densities are from uniform. Near
-               sqrt(d) - 1 the features are nearly the middle of the simplex (`purity` is near 0):
-               actions hardly matter there.
-    nodes      G, of the quadrature; at least 4 d, since the fastest wave has d turns
+    amplitude  a in (0, sqrt(d) - 1), at most 1: the deviation of the densities from uniform. Near
+               sqrt(d) - 1 the features are close to the center of the simplex (`purity` near 0)
+               and actions have little effect.
+    nodes      G, of the quadrature; at least 4 d, since the highest frequency is d
     """
 
     reveals_reward = True
@@ -46,7 +46,7 @@ class ContinuousMDP(ObservedMDP):
             "density": "uniform",
             "harmonics": 4,
             "trajectories": 10,
-            "warm_start": "on",  # no dead ends here, and the error falls with all data
+            "warm_start": "on",  # there are no absorbing states, and more data reduces the error
             "fit_steps": 25,
             "learning_rate": 0.02,
             "n_draws": 64,
@@ -65,16 +65,16 @@ class ContinuousMDP(ObservedMDP):
         check_size("nodes", nodes, least=4 * rank)
         for name, size in (("n_actions", n_actions), ("rank", rank), ("horizon", horizon)):
             check_size(name, size)
-        # In the simplex, mixing towards its middle by this much brings the norm to 1 / (1 + a).
+        # Mixing points of the simplex with its center by this weight gives norm 1 / (1 + a).
         self.purity = _purity(rank, amplitude)
         if not self.purity > 0:
             raise ValueError(
                 "amplitude must be above 0, at most 1 and below sqrt(rank) - 1 ="
                 f" {sqrt(rank) - 1:.3g}, so that features in the simplex have norm 1/(1+a); got"
-                f" {amplitude}, give a smaller one or a larger rank"
+                f" {amplitude}, use a smaller amplitude or a larger rank"
             )
         self.name, self.horizon, self.action_shape = "continuous", horizon, (n_actions,)
-        self.arguments = {
+        self._arguments = {
             "n_actions": n_actions,
             "rank": rank,
             "horizon": horizon,
@@ -85,13 +85,13 @@ class ContinuousMDP(ObservedMDP):
         self.low, self.high, self.rank = np.zeros(1), np.ones(1), rank
         self.amplitude, self.nodes = amplitude, nodes
         random = stream(seed, "env")
-        self.centres = random.random((horizon, n_actions, rank))
+        self.centers = random.random((horizon, n_actions, rank))
         self.weights = random.random((horizon, rank))  # theta
-        self._open()
+        self._set_spaces()
 
     def features(self, step: int, states: Array) -> Array:
         """phi_h(s, a) for states (n,)   (n, A, d)"""
-        angle = 2 * np.pi * (states[:, None, None] - self.centres[step])
+        angle = 2 * np.pi * (states[:, None, None] - self.centers[step])
         pure = np.exp(SHARPNESS * np.cos(angle))
         pure /= pure.sum(-1, keepdims=True)
         return np.asarray(1 / self.rank + self.purity * (pure - 1 / self.rank))
@@ -113,13 +113,13 @@ class ContinuousMDP(ObservedMDP):
         phi = np.stack([self.features(h, nodes).reshape(-1, self.rank) for h in steps])
         psi = np.tile(self.measures(nodes) / self.nodes, (self.horizon, 1, 1))
         rewards = np.stack([self.rewards(h, nodes[:, None]) for h in steps])
-        even = np.full(self.nodes, 1 / self.nodes)
-        env = TabularMDP(Kernel(phi, psi), rewards, even, name=self.name)
+        uniform = np.full(self.nodes, 1 / self.nodes)
+        env = TabularMDP(Kernel(phi, psi), rewards, uniform, name=self.name)
         return Twin(env, np.tile(nodes[:, None], (self.horizon, 1, 1)), is_even=True)
 
 
 class ContinuousWalk:
-    """Trajectories of a ContinuousMDP; the rewards seen are their means."""
+    """Parallel trajectories of a ContinuousMDP; observed rewards are the means."""
 
     def __init__(self, env: ContinuousMDP, observations: Array):
         self.env, self.observations, self.step = env, observations, 0
@@ -131,7 +131,7 @@ class ContinuousWalk:
         rewards = env.rewards(self.step, self.observations)[at]
         uniform = random.random((3, count))
         order = 1 + (phi.cumsum(-1)[:, :-1] <= uniform[0][:, None]).sum(-1)
-        self.observations = wave(uniform[1], uniform[2], order, env.amplitude)[:, None]
+        self.observations = draw_cosine(uniform[1], uniform[2], order, env.amplitude)[:, None]
         self.step += 1
         return np.asarray(rewards)
 
@@ -140,20 +140,20 @@ class ContinuousWalk:
 
 
 def _purity(rank: int, amplitude: float) -> float:
-    """How far from the middle of the simplex features may be; 0 where the amplitude is too large.
+    """Weight of pure features against the center of the simplex; 0 if the amplitude is too large.
 
-    Just below the limit, rounding leaves nothing either.
+    Just below the limit the result can be rounded to 0, too.
     """
     if not (0 < amplitude <= 1 and amplitude < sqrt(rank) - 1):
         return 0.0
     return sqrt(max((1 + amplitude) ** -2 - 1 / rank, 0.0) / (1 - 1 / rank))
 
 
-def wave(start: Array, coin: Array, order: IntArray, amplitude: float) -> Array:
-    """Draws of the density 1 + a cos(2 pi j s) on [0, 1] from two uniform numbers each.
+def draw_cosine(start: Array, coin: Array, order: IntArray, amplitude: float) -> Array:
+    """Draws from the density 1 + a cos(2 pi j s) on [0, 1], from two uniform numbers each.
 
-    The cosine changes its sign half a wave on. Whoever stands where it is negative is moved there
-    just often enough; nothing has to be inverted and nothing is rejected.
+    Half a period further the cosine has the opposite sign, so moving a uniform draw by half a
+    period with probability (1 - a cos) / 2 gives the density without inversion or rejection.
     """
     moves = 2 * coin < 1 - amplitude * np.cos(2 * np.pi * order * start)
     return np.asarray((start + moves / (2 * order)) % 1.0)

@@ -1,8 +1,9 @@
-"""The deep sea: N moves to the right in a row find the treasure, every single one costs a little.
+"""DeepSea of bsuite (Osband et al., 2020), as a finite MDP and as frames for deep agents.
 
-bsuite's DeepSea (Osband et al., 2020) on an N x N grid: the row is the step, the column the state.
-Which of the two actions means right is drawn for every cell. bsuite charges .01/N for going right;
-here every step earns .01/N on top, so that rewards lie in [0, 1] and values are bsuite's plus .01.
+On an N x N grid the row is the step and the column is the state. Only N moves to the right reach
+the treasure, and each of them has a small cost. The action that means "right" is drawn for every
+cell. bsuite charges 0.01/N per move to the right; here every step earns an additional 0.01/N, so
+that rewards lie in [0, 1] and values are those of bsuite plus 0.01.
 """
 
 from __future__ import annotations
@@ -17,17 +18,19 @@ from contrastive_ucb.envs.frames import Frame, Picture, Step
 from contrastive_ucb.envs.snapshot import ReplayedEnv
 from contrastive_ucb.envs.tabular import TabularMDP
 
-MOVE_COST = 0.01  # of N moves to the right
+MOVE_COST = 0.01  # total cost of N moves to the right
+BAD_SHARE = 0.9  # bsuite: solved when fewer than this share of episodes miss the treasure
+CELL = 16  # pixels per cell in rendered images
 
 
 class DeepSea(TabularMDP):
-    """N steps on N columns; going right in the last cell pays 1; V* = 1, and .01 without treasure.
+    """N steps on N columns; moving right in the last cell pays 1; V* = 1 (0.01 without it).
 
-    `right` (N, N) is the action that goes right in the cell of that row and column.
+    `right` (N, N) is the action that moves right in each cell (row, column).
     """
 
     reveals_reward = False
-    suggested_alpha = 0.1  # its return is at most 1, not H
+    suggested_alpha = 0.1  # the return is at most 1, not H
     solved_gap = 0.05
 
     def __init__(self, size: int = 10, seed: int = 0, *, render_mode: str | None = None):
@@ -48,14 +51,10 @@ class DeepSea(TabularMDP):
         )
 
 
-BAD_SHARE = 0.9
-CELL = 16  # pixels of a cell in pictures
-
-
 class DeepSeaGrid(ReplayedEnv):
-    """N x N cells, N steps; the frame is the cell (N * N,), all zeros once the bottom is reached.
+    """`DeepSea` with one-hot frames (N * N,) of the cell; all zeros at the end of the episode.
 
-    The seed draws which action goes right in which cell, so all roles of a seed dive in one sea.
+    The seed determines the actions that move right, so training and evaluation share one task.
     """
 
     n_actions = 2
@@ -63,37 +62,39 @@ class DeepSeaGrid(ReplayedEnv):
 
     def __init__(self, size: int, *, seed: int, role: str = "train"):
         super().__init__(seed=seed, role=role)
-        self.sea = DeepSea(size, seed)
+        self.mdp = DeepSea(size, seed)
         self.name = f"DeepSea-{size}"
         self.frame_shape = (size * size,)
 
     def render(self) -> Picture:
-        size = self.sea.horizon
+        size = self.mdp.horizon
         cells = np.zeros((size, size, 3), dtype=np.uint8)
         cells[-1, -1] = 255, 200, 0  # the treasure
         cells[self.frame.reshape(size, size) > 0] = 255
         return cells.repeat(CELL, 0).repeat(CELL, 1)
 
     def _begin(self, random: np.random.Generator) -> Frame:
-        return self._one_hot(self.sea.reset(seed=int(random.integers(2**32)))[0])
+        return self._one_hot(self.mdp.reset(seed=int(random.integers(2**32)))[0])
 
     def _advance(self, action: int) -> Step:
-        place, reward, terminated, truncated, _ = self.sea.step(action)
+        cell, reward, terminated, truncated, _ = self.mdp.step(action)
         over = terminated or truncated
-        return Step(self._one_hot(place), reward, reward, terminated, truncated, over)
+        return Step(self._one_hot(cell), reward, reward, terminated, truncated, over)
 
-    def _one_hot(self, place: Sequence[int] | np.ndarray) -> Frame:
-        row, column = place
-        size = self.sea.horizon
-        cells = np.zeros((size + 1, size), dtype=np.float32)  # the last row is no cell
+    def _one_hot(self, cell: Sequence[int] | np.ndarray) -> Frame:
+        row, column = cell
+        size = self.mdp.horizon
+        cells = np.zeros(
+            (size + 1, size), dtype=np.float32
+        )  # the last row is the end of the episode
         cells[row, column] = 1
         return cells[:size].reshape(-1)
 
 
 def solved_at(raw_returns: Sequence[float]) -> int | None:
-    """The number of episodes after which the sea counted as solved; None: not yet.
+    """The number of episodes after which the task counts as solved; None if it is not solved.
 
-    raw_returns  of all training episodes in their order; without treasure at most .01
+    raw_returns  of all training episodes in order; at most 0.01 without the treasure
     """
     bad = np.cumsum(np.asarray(raw_returns) < 0.5)
     solved = bad < BAD_SHARE * np.arange(1, len(bad) + 1)

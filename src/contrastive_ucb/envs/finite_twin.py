@@ -1,10 +1,10 @@
-"""A finite MDP or game behind a screen: what is seen of a state is an observation drawn for it.
+"""A finite MDP or game with sampled observations, and its finite twin.
 
     s ~ P_h(.|z),  o ~ q_h(.|s)
 
-With q one-hot, nothing but the states themselves is seen: the finite tier's problem, given to the
-neural class. The finite twin has `copies` drawn observations for each state, all equally likely;
-with one-hot observations one copy is all there is, and the twin is the environment itself.
+With one-hot emissions q the observations are the states: the tabular problem for the neural class.
+The finite twin has `copies` sampled observations per state, all equally likely; with one-hot
+observations one copy suffices, and the twin is the finite environment itself.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ import numpy as np
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.batch import Env, EnvBatch, draw
-from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv, ObservedMDP, Random, Twin
-from contrastive_ucb.envs.tabular import TabularMDP
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 
-LEAST_NODES = 512  # as many as there are draws where P^- has no nodes
-COPIES = 16  # observations of a state in the twin, where there are infinitely many
+LEAST_NODES = 512  # the default number of draws if P^- has no nodes
+COPIES = 16  # observations per state of the twin
 
 
-class ShownEnv(ObservedEnv):
-    """`base` seen through `show`; a subclass says how a state looks."""
+class EmissionEnv(ObservedEnv):
+    """The finite environment `base`, observed through `emit`, which a subclass defines."""
 
     def __init__(self, base: Env, low: Array, high: Array, copies: int = COPIES):
         self.base, self.copies, self.low, self.high = base, copies, low, high
@@ -33,25 +32,26 @@ class ShownEnv(ObservedEnv):
         self.action_shape = self.batch.action_shape
         self.suggested_alpha, self.solved_gap = base.suggested_alpha, base.solved_gap
 
-    def show(self, step: int, states: IntArray, random: Random) -> Array:
-        """What is seen of the states (n,) at step 0..H   (n, D)"""
+    def emit(self, step: int, states: IntArray, random: Random) -> Array:
+        """Observations of the states (n,) at step 0..H   (n, D)"""
         raise NotImplementedError
 
-    def begin(self, count: int, random: Random) -> ShownWalk:
+    def begin(self, count: int, random: Random) -> EmissionWalk:
         states = draw(self.batch.initial[0][None], random.random(count))
-        return ShownWalk(self, states, self.show(0, states, random))
+        return EmissionWalk(self, states, self.emit(0, states, random))
 
     def twin(self) -> Twin:
-        random = stream(0, "twin")  # the same noise for all, so that runs can be compared
+        random = stream(0, "twin")  # the same noise in every run, so that runs are comparable
         states = np.repeat(np.arange(self.base.n_states), self.copies)
-        seen = [self.show(step, states, random) for step in range(self.horizon)]
-        return Twin(spread(self.base, self.copies), np.stack(seen), is_even=self.copies == 1)
+        observations = [self.emit(step, states, random) for step in range(self.horizon)]
+        env = duplicate_states(self.base, self.copies)
+        return Twin(env, np.stack(observations), is_even=self.copies == 1)
 
 
-class ShownWalk:
-    """Trajectories of a shown environment."""
+class EmissionWalk:
+    """Parallel trajectories of an EmissionEnv."""
 
-    def __init__(self, env: ShownEnv, states: IntArray, observations: Array):
+    def __init__(self, env: EmissionEnv, states: IntArray, observations: Array):
         self.env, self.states, self.observations, self.step = env, states, observations, 0
 
     def move(self, actions: IntArray, random: Random) -> Array:
@@ -59,24 +59,24 @@ class ShownWalk:
         uniform = random.random((3, len(states)))
         pairs = states * batch.n_actions + actions
         arrived = draw(batch.kernel.features[0, step, pairs], uniform[0])
-        if batch.kernel.measures is not None:  # so far the latent
+        if batch.kernel.measures is not None:  # `arrived` is the latent so far
             arrived = draw(batch.kernel.measures[0, step, arrived], uniform[1])
         mean = batch.rewards[0, step, states, actions]
         scale = batch.reward_scale[0, step, states, actions]
         self.states, self.step = arrived, step + 1
-        self.observations = self.env.show(self.step, arrived, random)
+        self.observations = self.env.emit(self.step, arrived, random)
         return np.where(uniform[2] * abs(scale) < abs(mean), scale, 0.0)
 
     def keep(self, kept: slice) -> None:
         self.states, self.observations = self.states[kept], self.observations[kept]
 
 
-class OneHot(ShownEnv):
-    """The states themselves as unit vectors: the tabular problem for the neural class.
+class OneHot(EmissionEnv):
+    """States as unit vectors: the tabular problem for the neural class.
 
-    Uniform means equally likely states, the P^- of tables, not a density between the unit vectors.
-    It is fixed and has a floor, as the paper asks, and zeta can be measured under it. The nodes are
-    then the states themselves, each equally often.
+    The uniform distribution is that over states, as for tables, not a density between the unit
+    vectors. It is fixed and bounded away from 0, as the paper requires, and zeta can be measured
+    under it. Its nodes are the states, each equally often.
     """
 
     def __init__(self, base: Env):
@@ -86,36 +86,36 @@ class OneHot(ShownEnv):
         self.reveals_reward = base.reveals_reward
         self.suggested = {"density": "uniform", "n_draws": n_states * -(-LEAST_NODES // n_states)}
 
-    def show(self, step: int, states: IntArray, random: Random) -> Array:
+    def emit(self, step: int, states: IntArray, random: Random) -> Array:
         return np.asarray(np.eye(self.base.n_states)[states])
 
     def rewards(self, step: int, observations: Array) -> Array:
         return np.asarray(observations @ self.batch.rewards[0, step])
 
     def uniform(self, count: int, random: Random) -> Array:
-        return self.show(0, random.integers(self.base.n_states, size=count), random)
+        return self.emit(0, random.integers(self.base.n_states, size=count), random)
 
     def uniform_nodes(self, count: int) -> Array | None:
-        """Every state equally often, where `count` allows it."""
+        """Every state equally often, if `count` is a multiple of their number."""
         times, rest = divmod(count, self.base.n_states)
         return None if rest else np.tile(np.eye(self.base.n_states), (times, 1))
 
 
 class OneHotMDP(OneHot, ObservedMDP):
-    """The same as a Gymnasium environment."""
+    """OneHot for MDPs, as a Gymnasium environment."""
 
     def __init__(self, base: TabularMDP):
         super().__init__(base)
-        self._open()
+        self._set_spaces()
 
 
 def one_hot(env: Env) -> OneHot:
-    """A finite MDP or game with its states as unit vectors."""
+    """A finite MDP or game with states observed as unit vectors."""
     return OneHotMDP(env) if isinstance(env, TabularMDP) else OneHot(env)
 
 
-def spread(base: Env, copies: int) -> Env:
-    """The environment with every state in `copies` equally likely forms, state by state."""
+def duplicate_states(base: Env, copies: int) -> Env:
+    """The environment in which every state is replaced by `copies` equally likely states."""
     if copies == 1:
         return base
     kernel, horizon, n_states = base.kernel, base.horizon, base.n_states
@@ -124,14 +124,14 @@ def spread(base: Env, copies: int) -> Env:
     measures = np.broadcast_to(np.eye(n_states), (horizon, n_states, n_states))
     if kernel.measures is not None:
         measures = kernel.measures
-    wide = Kernel(
+    duplicated = Kernel(
         rows.repeat(copies, axis=1).reshape(horizon, -1, rank),
         measures.repeat(copies, axis=-1) / copies,
     )
     kind = TabularGame if isinstance(base, TabularGame) else TabularMDP
     scale = base.reward_scale
     return kind(
-        wide,
+        duplicated,
         base.rewards.repeat(copies, axis=1),
         base.initial.repeat(copies) / copies,
         reward_scale=None if scale is None else scale.repeat(copies, axis=1),

@@ -1,16 +1,24 @@
-"""Any Gymnasium environment with a Box of observations, discrete actions and a horizon.
+"""Any Gymnasium environment with Box observations and discrete actions, with a finite horizon.
 
-An episode that ends before H goes on in an absorbing state: its last observation, with a last
-coordinate of 1 that says "over" (0 before), and rewards of 0. All rewards, those 0s among them, are
-then scaled to [0, 1] by one affine map, so that policies rank as they do in the environment.
+An episode that ends before H continues in an absorbing state: its last observation, with a last
+coordinate of 1 that marks the end (0 before), and rewards of 0. All rewards, including these zeros,
+are mapped to [0, 1] by one affine map, which preserves the ranking of policies.
 
-A time limit is no end of the task: what would follow is not seen. One below H is therefore refused.
-Where an environment truncates an episode for other reasons, nothing can follow, and it is over.
+A time limit is not an end of the task, because what would follow is not observed; a time limit
+below H is therefore an error. If an environment truncates an episode for other reasons, the episode
+is treated as ended.
+
+Trajectories are collected in parallel, so several copies of the environment are needed. An id and a
+factory make them; an instance is copied with `copy.deepcopy` and is itself never reset or stepped.
+Only an id can be stored: an agent that was built on an instance or a factory learns and predicts,
+but `agent.save` raises, because `load` could not rebuild the environment.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from math import inf
 from types import MappingProxyType
 from typing import Any
@@ -21,112 +29,156 @@ from gymnasium import spaces
 
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.observed import ObservedMDP, Random
+
+GymEnv = gymnasium.Env[Any, Any]
 
 
 class GymObserved(ObservedMDP):
-    """The environment `env_id` for H steps; each trajectory is a copy of it with a seed of its own.
+    """A Gymnasium environment for H steps; each trajectory is a copy of it with its own seed.
 
-    reward_low, reward_high   the rewards that become 0 and 1; what is outside is clipped, and said
+    env_id                   an id, an environment instance, or a function that makes environments
+    horizon                  H
+    reward_low, reward_high  the rewards that are mapped to 0 and 1; rewards outside are clipped,
+                             with a warning
     """
 
-    suggested_alpha = 0.002  # of .01, .002 and hidden 0, 32 the best on CartPole with H = 50
+    suggested_alpha = 0.002  # the best of 0.01 and 0.002, with hidden 0 and 32, on CartPole, H = 50
     suggested = MappingProxyType({"trajectories": 10, "hidden": 32, "standardise": "on"})
 
     def __init__(
         self,
-        env_id: str = "CartPole-v1",
+        env_id: str | GymEnv | Callable[[], GymEnv] = "CartPole-v1",
         horizon: int = 50,
         reward_low: float = 0.0,
         reward_high: float = 1.0,
     ):
         check_size("horizon", horizon)
         check_reward_bounds(reward_low, reward_high)
-        self.env_id, self.horizon = env_id, horizon
-        self.reward_low, self.reward_high = reward_low, reward_high
-        self.arguments = {
+        self._source = env_id
+        self.env_id = env_id if isinstance(env_id, str) else _name_of(env_id)
+        self.horizon, self.reward_low, self.reward_high = horizon, reward_low, reward_high
+        self._arguments = {
             "env_id": env_id,
             "horizon": horizon,
             "reward_low": reward_low,
             "reward_high": reward_high,
         }
-        self._pool: list[gymnasium.Env[Any, Any]] = []
+        self._pool: list[GymEnv] = []
         self._has_clipped = False
-        box, actions = self._made(0).observation_space, self._made(0).action_space
+        box, actions = self._copy(0).observation_space, self._copy(0).action_space
         if not isinstance(box, spaces.Box) or not isinstance(actions, spaces.Discrete):
             raise ValueError(
-                f"{env_id} has {type(box).__name__} observations and {type(actions).__name__}"
-                " actions; give an environment with Box observations and Discrete actions"
+                f"{self.env_id} has {type(box).__name__} observations and {type(actions).__name__}"
+                " actions; use an environment with Box observations and Discrete actions"
             )
-        spec = self._made(0).spec
+        spec = self._copy(0).spec
         limit = None if spec is None else spec.max_episode_steps
         if limit is not None and limit < horizon:
             raise ValueError(
-                f"{env_id} has a time limit of {limit} steps, got horizon {horizon}; give a horizon"
-                f" of at most {limit}"
+                f"{self.env_id} has a time limit of {limit} steps, got horizon {horizon}; give a"
+                f" horizon of at most {limit}"
             )
         self.first_action = int(actions.start)
         self.action_shape = (int(actions.n),)
         self.low = np.append(box.low.astype(np.float64).ravel(), 0.0)
         self.high = np.append(box.high.astype(np.float64).ravel(), 1.0)
-        self.name = f"gym/{env_id}"
-        self._open()
+        self.name = f"gym/{self.env_id}"
+        self._set_spaces()
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        if not isinstance(self._source, str):
+            raise UserError(
+                f"{self.name} was made from an instance or a factory, which load() cannot rebuild;"
+                " to save it, register it with gymnasium.register and pass its id to GymObserved"
+            )
+        return self._arguments
 
     def begin(self, count: int, random: Random) -> GymWalk:
         seeds = random.integers(2**31, size=count)
-        seen = [self._made(at).reset(seed=int(seed))[0] for at, seed in enumerate(seeds)]
-        rows = np.stack([self.row(one) for one in seen])
-        return GymWalk(self, [self._made(at) for at in range(count)], rows)
+        first = [self._copy(at).reset(seed=int(seed))[0] for at, seed in enumerate(seeds)]
+        rows = np.stack([self.row(observation) for observation in first])
+        return GymWalk(self, [self._copy(at) for at in range(count)], rows)
 
-    def row(self, seen: Any) -> Array:
+    def row(self, observation: Any) -> Array:
         """An observation of the environment as one row, checked against its space."""
-        shape = self._made(0).observation_space.shape
+        shape = self._copy(0).observation_space.shape
         try:
-            found = np.asarray(seen, dtype=np.float64)
+            array = np.asarray(observation, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"{self.name} showed {seen!r}, not numbers of shape {shape}; repair it there"
+                f"{self.name} returned the observation {observation!r}, not numbers of shape"
+                f" {shape}; correct the environment"
             ) from error
-        if found.shape != shape:
+        if array.shape != shape:
             raise ValueError(
-                f"{self.name} showed an observation of shape {found.shape}, but its space has"
-                f" {shape}; repair it there"
+                f"{self.name} returned an observation of shape {array.shape}, but its space has"
+                f" {shape}; correct the environment"
             )
-        return found.ravel()
+        return array.ravel()
 
-    def paid(self, reward: Any) -> float:
+    def reward(self, reward: Any) -> float:
         """A reward of the environment as a number."""
         try:
             return float(reward)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"{self.name} paid {reward!r}; a reward must be a number, so repair it there"
+                f"{self.name} returned the reward {reward!r}; a reward must be a number, correct"
+                " the environment"
             ) from error
 
     def scaled(self, rewards: Array) -> Array:
-        """Rewards (n,) of the environment in [0, 1]; the first one outside the bounds is said."""
+        """Rewards (n,) mapped to [0, 1], with a warning for the first one outside the bounds."""
         low, high = self.reward_low, self.reward_high
         outside = rewards[(rewards < low) | (rewards > high)]
         if len(outside) and not self._has_clipped:
             self._has_clipped = True
-            paid = float(outside[0])
-            bound, option = (low, "reward-low") if paid < low else (high, "reward-high")
+            value = float(outside[0])
+            bound, option = (low, "reward-low") if value < low else (high, "reward-high")
             warnings.warn(
-                f"{self.env_id} pays {paid:g}, which counts as {bound:g}: give --{option} {paid:g}"
-                f" (in Python {option.replace('-', '_')}={paid:g})",
+                f"{self.env_id} pays {value:g}, which is clipped to {bound:g}: use"
+                f" --{option} {value:g} (in Python {option.replace('-', '_')}={value:g})",
                 stacklevel=3,
             )
         return np.clip((rewards - low) / (high - low), 0.0, 1.0)
 
-    def _made(self, number: int) -> gymnasium.Env[Any, Any]:
+    def _copy(self, number: int) -> GymEnv:
+        """The copy of this number; copies are made when they are first needed."""
         while len(self._pool) <= number:
+            self._pool.append(self._make())
+        return self._pool[number]
+
+    def _make(self) -> GymEnv:
+        source = self._source
+        if isinstance(source, str):
             try:
-                self._pool.append(gymnasium.make(self.env_id))
+                return gymnasium.make(source)
             except (gymnasium.error.Error, ImportError) as error:
                 raise ValueError(
-                    f"Gymnasium cannot make {self.env_id!r} ({' '.join(str(error).split())})"
+                    f"Gymnasium cannot make {source!r} ({' '.join(str(error).split())})"
                 ) from error
-        return self._pool[number]
+        if isinstance(source, gymnasium.Env):
+            try:
+                return deepcopy(source)
+            except Exception as error:
+                raise ValueError(
+                    f"{self.env_id} cannot be copied ({type(error).__name__}: {error}); pass a"
+                    " function that makes the environment instead of an instance"
+                ) from error
+        if not callable(source):
+            raise ValueError(
+                f"env_id is {source!r}; it must be an id such as 'CartPole-v1', a Gymnasium"
+                " environment, or a function that makes environments"
+            )
+        env = source()
+        if not isinstance(env, gymnasium.Env) or any(env is made for made in self._pool):
+            raise ValueError(
+                f"the factory {self.env_id} returned {env!r}; it must return a new Gymnasium"
+                " environment at every call"
+            )
+        return env
 
     def close(self) -> None:
         for env in self._pool:
@@ -134,20 +186,21 @@ class GymObserved(ObservedMDP):
 
 
 class GymWalk:
-    """Trajectories, each in a copy of the environment; their random numbers are the copies' own."""
+    """Trajectories, each in a copy of the environment that draws its own random numbers."""
 
-    def __init__(self, env: GymObserved, copies: list[gymnasium.Env[Any, Any]], seen: Array):
+    def __init__(self, env: GymObserved, copies: list[GymEnv], first: Array):
         self.env, self.copies = env, copies
-        self.observations = np.pad(seen, ((0, 0), (0, 1)))
+        self.observations = np.pad(first, ((0, 0), (0, 1)))
 
     def move(self, actions: IntArray, random: Random) -> Array:
-        rewards = np.zeros(len(actions))  # as the environment pays them
+        rewards = np.zeros(len(actions))  # on the scale of the environment
         self.observations = self.observations.copy()
         for at in np.flatnonzero(self.observations[:, -1] == 0):
             action = int(actions[at]) + self.env.first_action
-            seen, reward, terminated, truncated, _ = self.copies[at].step(action)
-            self.observations[at] = [*self.env.row(seen), float(terminated or truncated)]
-            rewards[at] = self.env.paid(reward)
+            observation, reward, terminated, truncated, _ = self.copies[at].step(action)
+            over = float(terminated or truncated)
+            self.observations[at] = [*self.env.row(observation), over]
+            rewards[at] = self.env.reward(reward)
         return self.env.scaled(rewards)
 
     def keep(self, kept: slice) -> None:
@@ -155,9 +208,17 @@ class GymWalk:
 
 
 def check_reward_bounds(low: float, high: float) -> None:
-    """Stop unless the bounds are finite and 0, the reward of an episode that is over, is inside."""
+    """Raise unless the bounds are finite, distinct, and contain the reward 0 of ended episodes."""
     if not (-inf < low <= 0 <= high < inf and low < high):
         raise ValueError(
-            "reward_low must be at most 0 and reward_high at least 0, since an episode that is over"
-            f" pays 0, both finite and not equal; got {low} and {high}"
+            "reward_low must be at most 0 and reward_high at least 0, since ended episodes have"
+            f" reward 0, both finite and not equal; got {low} and {high}"
         )
+
+
+def _name_of(source: Any) -> str:
+    """A name for messages: the id of an instance, or the name of its class or of a factory."""
+    if isinstance(source, gymnasium.Env):
+        unwrapped = type(source.unwrapped).__name__
+        return source.spec.id if source.spec is not None else unwrapped
+    return getattr(source, "__name__", type(source).__name__)

@@ -5,9 +5,9 @@
 | phi_h  | `features` | (..., H, Z, d)   |
 | psi_h  | `measures` | (..., H, d, S)   |
 
-z is the pair (s, a) as one number, z = s * A + a (in a game, a stands for the pair of actions).
-The leading axes are seeds. True kernels, learnt kernels and plain tables all take this form: a
-table has d = S and no `measures`, which means the identity. Only `rows` and `table` multiply out.
+z is the pair (s, a) as one number, z = s * A + a (in a game, a is the joint action). Leading axes
+are seeds. True kernels, learned kernels and plain tables all have this form: a table has d = S and
+`measures` = None, which means the identity. Only `rows` and `table` form the product.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contrastive_ucb.core.arrays import Array
 
 @dataclass(frozen=True)
 class Kernel:
-    """Transition kernels of all H steps, for any number of seeds at once."""
+    """Transition kernels of all H steps, with any leading axes."""
 
     features: Array
     measures: Array | None = None
@@ -31,28 +31,28 @@ class Kernel:
         return int((self.features if self.measures is None else self.measures).shape[-1])
 
     def expect(self, step: int, values: Array) -> Array:
-        """(P_h V)(z): the mean of the next state's value.   values (..., S) -> (..., Z)"""
+        """(P_h V)(z), the expected value of the next state.   values (..., S) -> (..., Z)"""
         weights = values
         if self.measures is not None:
             weights = np.matmul(self.measures[..., step, :, :], values[..., None])[..., 0]
         return np.asarray(np.matmul(self.features[..., step, :, :], weights[..., None])[..., 0])
 
     def push(self, step: int, mass: Array) -> Array:
-        """The distribution of the next state when z has the given mass.   (..., Z) -> (..., S)"""
+        """The distribution of the next state for a distribution of z.   (..., Z) -> (..., S)"""
         latent = np.matmul(mass[..., None, :], self.features[..., step, :, :])  # (..., 1, d)
         if self.measures is not None:
             latent = np.matmul(latent, self.measures[..., step, :, :])
         return np.asarray(latent[..., 0, :])
 
     def rows(self, step: int, pairs: slice = slice(None)) -> Array:
-        """The table P_h(s'|z) for a range of z.   returns (..., Z', S)"""
+        """The rows P_h(.|z) of a range of z   (..., Z', S)"""
         features = self.features[..., step, pairs, :]
         if self.measures is None:
             return features
         return np.asarray(np.matmul(features, self.measures[..., step, :, :]))
 
     def table(self) -> Array:
-        """The whole table (..., H, Z, S); only for small problems."""
+        """The dense table (..., H, Z, S); for small problems only."""
         if self.measures is None:
             return self.features
         return np.asarray(np.matmul(self.features, self.measures))

@@ -1,8 +1,8 @@
-"""The combination lock: one action in A keeps a good state open, at every step, or all is lost.
+"""Combination locks: at every step only one of A actions stays in the good states.
 
-The tabular form of BRIEE's lock (Zhang et al., 2022). Two good states and one dead latent, which is
-shown as one of `n_dead` observations at random. Its kernel has rank 2: still in, or dead. In the
-game, the one action is a joint one: two players have to do the right thing at the same time.
+The tabular form of the lock of BRIEE (Zhang et al., 2022). There are two good states and one dead
+latent, which is observed as one of `n_dead` states at random. The kernel has rank 2 (good, dead).
+In the game the correct action is a joint action: both players have to choose correctly.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import numpy as np
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import stream
-from contrastive_ucb.envs.games import TabularGame, action_counts
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.tabular import TabularMDP
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP, action_counts
 
-BRIBE = 0.1  # paid with probability 1/2 for leaving the good states: it points the wrong way
-SURRENDER = 0.5  # what a guard pays who does not let it come to the last step
+BRIBE = 0.1  # distractor reward, paid with probability 1/2 for leaving the good states
+SURRENDER = 0.5  # paid by the guard for a wrong gate, which ends the game early
 
 
 class Lock(TabularMDP):
-    """States 0 and 1 are good, 2 .. 1 + n_dead are dead; an episode starts in a good one; V* = 1.
+    """States 0 and 1 are good, 2 .. 1 + n_dead are dead; episodes start in a good state; V* = 1.
 
-    The right action, `combination` (H, 2), is drawn for every step and good state. It moves to
-    either good state with probability 1/2; any other action moves to the dead states for ever.
-    The right action at the last step pays 1; a move from good to dead pays .1 with probability 1/2.
+    The correct action, `combination` (H, 2), is drawn for every step and good state. It moves to
+    either good state with probability 1/2; any other action moves to the dead states, which are
+    absorbing. The correct action pays 1 at the last step; a move from good to dead pays 0.1 with
+    probability 1/2.
     """
 
     reveals_reward = False
-    suggested_alpha = 1.0  # everything is hidden behind the last step
+    suggested_alpha = 1.0  # the reward is paid at the last step only
     solved_gap = 0.05
 
     def __init__(
@@ -56,25 +56,25 @@ class Lock(TabularMDP):
 
 
 class LockGame(TabularGame):
-    """A vault, an intruder (row) with keys and a guard (column) with gates; states as in `Lock`.
+    """An intruder (row) chooses keys and a guard (column) chooses gates; states as in `Lock`.
 
-    `combination` (H, 2, 2) holds, for every step, good state and player, the right key a* and the
-    right gate b*. Only both together advance, to either good state with probability 1/2; any other
-    joint action moves to the dead states for ever. In a good state, the row player receives
+    `combination` (H, 2, 2) holds, for every step, good state and player, the correct key a* and
+    the correct gate b*. Both together move to either good state with probability 1/2; any other
+    joint action moves to the dead states, which are absorbing. In a good state the row player gets
 
-                     right gate                      wrong gate (the guard surrenders)
-        right key    0; +1 at the last step          +.5
-        wrong key    +.1 with probability 1/2        +.5
+                       correct gate                  wrong gate (the guard surrenders)
+        correct key    0; +1 at the last step        +0.5
+        wrong key      +0.1 with probability 1/2     +0.5
 
-    Who has not seen the last step is bribed to turn away, and never surrenders: an intruder who
-    knows the keys takes 1 from such a guard, and the guard gives .05 to such an intruder, so that
-    together they lose up to .95. Between players who know the vault, the guard surrenders at the
-    last step if not before, because the intruder would get in: the value is .5, whatever H is.
-    Nobody goes to the last step in that equilibrium, and yet both have to know what is there.
+    Players that have not explored the last step prefer the distractor reward and never surrender.
+    A best response to such a guard earns 1, and a best response to such an intruder pays 0.05, so
+    the exploitability of the pair is up to 0.95. In equilibrium the guard surrenders at the last
+    step or before, since the intruder would otherwise earn 1: the value is 0.5 for every H. Play in
+    equilibrium need not reach the last step, but both players have to know its rewards.
     """
 
     reveals_reward = False
-    suggested_alpha = 1.0  # everything is hidden behind the last step
+    suggested_alpha = 1.0  # the reward is paid at the last step only
     solved_gap = 0.05
 
     def __init__(
@@ -102,7 +102,7 @@ class LockGame(TabularGame):
 
 
 def _lock_arrays(right: Array, rewards: Array, scale: Array, n_dead: int) -> dict[str, Any]:
-    """What a lock is made of, from arrays (H, 2, *A) over its good states."""
+    """The arguments of TabularMDP or TabularGame, from arrays (H, 2, *A) over the good states."""
     return {
         "transitions": _lock_kernel(right, n_dead),
         "rewards": _with_dead(rewards, n_dead),
@@ -112,9 +112,9 @@ def _lock_arrays(right: Array, rewards: Array, scale: Array, n_dead: int) -> dic
 
 
 def _lock_kernel(right: Array, n_dead: int) -> Kernel:
-    """The kernel in which only what is right stays among the good states.
+    """The kernel in which only the correct action stays in the good states.
 
-    right  (H, 2, *A)  1 for the right (joint) action of each good state, else 0
+    right  (H, 2, *A)  1 for the correct (joint) action of each good state, else 0
     """
     horizon = len(right)
     stays = _with_dead(right, n_dead)
@@ -124,12 +124,12 @@ def _lock_kernel(right: Array, n_dead: int) -> Kernel:
 
 
 def _with_bribes(bribed: Array) -> tuple[Array, Array]:
-    """Mean rewards and their scale, where BRIBE is paid half of the time.   (H, 2, *A), 0 or 1"""
+    """Mean rewards and scale where `bribed` (H, 2, *A) is 1: BRIBE is paid half of the time."""
     return BRIBE / 2 * bribed, BRIBE * bribed
 
 
 def _pay(right: Array, *payoffs: Array) -> None:
-    """Add the prize: 1 for what is right at the last step."""
+    """Add the reward of 1 for the correct action at the last step."""
     for payoff in payoffs:
         payoff[-1] += right[-1]
 

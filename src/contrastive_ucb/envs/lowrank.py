@@ -1,8 +1,8 @@
-"""Random low-rank MDPs and games: every latent leads to a few states, every z to a few latents.
+"""Random low-rank MDPs and games.
 
 phi_h(z) ~ Dirichlet(.3) over the d latents and psi_{h,j} ~ Dirichlet(.3) over the S states, so
-P_h = phi_h psi_h has rank d (Assumption 2.1 with counting measure, hence C_S^- <= 1/S); z = (s,a)
-in an MDP and (s,a,b) in a game.
+P_h = phi_h psi_h has rank d (Assumption 2.1 with counting measure, hence C_S^- <= 1/S). Every z
+leads to a few latents and every latent to a few states; z = (s,a) in an MDP, (s,a,b) in a game.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ import numpy as np
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import stream
-from contrastive_ucb.envs.games import TabularGame, action_counts
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.tabular import TabularMDP
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP, action_counts
 
-CONCENTRATION = 0.3  # of both Dirichlet distributions; small means peaked
+CONCENTRATION = 0.3  # of both Dirichlet distributions; small values are peaked
 
 
 class LowRankMDP(TabularMDP):
     """A random MDP of rank d that starts in state 0; the same seed gives the same MDP.
 
-    reward "sparse"  1 for one action in a tenth of the states at the last step, 0 elsewhere: the
-                     states where the first latent of the step before mostly leads. A policy has to
-                     steer into that latent and then choose right, so a uniform one earns little.
+    reward "sparse"  1 for one action in a tenth of the states at the last step, 0 elsewhere. These
+                     are the most likely states after the first latent of the previous step, so a
+                     policy has to reach that latent; a uniform policy earns little.
     reward "linear"  r_h(s,a) = theta_h' phi_h(s,a), theta_h ~ U[0,1]^d, as in linear MDPs. A
                      uniform policy already earns most of V*.
     """
@@ -52,7 +51,9 @@ class LowRankMDP(TabularMDP):
         else:
             theta = rng.random((horizon, rank, 1))
             rewards = np.matmul(features, theta).reshape(horizon, n_states, n_actions)
-            rewards = np.minimum(rewards, 1.0)  # a mean of numbers in [0, 1], up to rounding
+            rewards = np.minimum(
+                rewards, 1.0
+            )  # a convex combination of numbers in [0, 1], up to rounding
         super().__init__(
             Kernel(features, measures), rewards, name="lowrank", render_mode=render_mode
         )
@@ -61,7 +62,7 @@ class LowRankMDP(TabularMDP):
 class LowRankGame(TabularGame):
     """A random game of rank d that starts in state 0; the same seed gives the same game.
 
-    n_actions is (A1, A2), or one number for both players; r_h(s,a,b) ~ U[-1,1], independently.
+    n_actions is (A1, A2), or one number for both players; r_h(s,a,b) ~ U[-1,1] independently.
     """
 
     def __init__(
@@ -98,13 +99,13 @@ def _draw_factors(
 
 
 def _sparse_rewards(rng: np.random.Generator, measures: Array, n_actions: int) -> Array:
-    """Pay one drawn action in each goal state at the last step.
+    """Pay one random action in each goal state at the last step.
 
     measures psi  (H, d, S); returns (H, S, A)
     """
     horizon, _, n_states = measures.shape
     n_goals = -(-n_states // 10)
-    start = np.eye(1, n_states)  # state 0, which is where a single step is taken
+    start = np.eye(1, n_states)  # with H = 1 the only visited state is state 0
     arrival = np.concatenate([start, measures[:-1, 0]])[-1]
     goals = np.argsort(-arrival, kind="stable")[:n_goals]
     rewards = np.zeros((horizon, n_states, n_actions))

@@ -1,8 +1,8 @@
-"""Environments that are seen through observations, a vector at a time: what the neural class needs.
+"""Environments with vector observations, for the neural function class.
 
-There may be infinitely many observations, so nothing here is a table. Many trajectories walk side
-by side, which is how Algorithms 3 and 4 collect. Where values can be computed all the same, an
-environment has a finite twin on which the accounts of the finite tier go on.
+There may be infinitely many observations, so nothing here is a table. Trajectories advance in
+parallel, as in Algorithms 3 and 4. If values can be computed, an environment has a finite twin on
+which the exact evaluation of the tabular agents is carried out.
 """
 
 from __future__ import annotations
@@ -21,36 +21,35 @@ from gymnasium import spaces
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.envs.finite import checked_action
-from contrastive_ucb.envs.games import TabularGame
-from contrastive_ucb.envs.tabular import TabularMDP
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 
 Random = np.random.Generator
 
 
 class Walk(Protocol):
-    """Trajectories that are all at the same step.   observations (n, D)"""
+    """Parallel trajectories, all at the same step.   observations (n, D)"""
 
     observations: Array
 
     def move(self, actions: IntArray, random: Random) -> Array:
-        """Take one (joint) action a trajectory; returns the rewards (n,)."""
+        """Take one (joint) action per trajectory; returns the rewards (n,)."""
         ...
 
     def keep(self, kept: slice) -> None:
-        """Go on with these trajectories only."""
+        """Continue with these trajectories only."""
         ...
 
 
 @dataclass(frozen=True)
 class Twin:
-    """A finite environment in which a policy is worth nearly what it is worth in this one.
+    """A finite environment that approximates the values of policies in an observed one.
 
-    Equal it is where all states are in the twin (one-hot observations). Elsewhere the twin's values
-    are an estimate: on 16 fixed draws for each state of a rich lock, on even nodes of [0, 1].
+    The values are equal if every state is a state of the twin (one-hot observations). Otherwise
+    they are estimates: on 16 fixed observations per state of RichLock, on a grid of [0, 1].
 
-    observations  (H, S, D)  what its states look like at each step
-    is_even                  whether they are equal shares of the uniform distribution, so that a
-                             density can be compared with the twin's kernel
+    observations  (H, S, D)  the observation of each state of the twin at each step
+    is_even                  whether the observations are equally likely under the uniform
+                             distribution, so that a density is comparable with the kernel
     """
 
     env: TabularMDP | TabularGame
@@ -59,31 +58,36 @@ class Twin:
 
 
 class ObservedEnv(ABC):
-    """H steps, observations (D,), and one action number a player.
+    """H steps, observations (D,), and discrete actions.
 
-    low, high     (D,)  bounds of the observations, infinite where there are none
-    action_shape  (A,) of an MDP, (A1, A2) of a zero-sum game; joint actions are one number
+    low, high     (D,)  bounds of the observations, infinite if there are none
+    action_shape  (A,) for an MDP, (A1, A2) for a zero-sum game; a joint action is one number
     """
 
     name: str
-    arguments: Mapping[str, Any] = MappingProxyType({})  # what a built-in one was made with
     horizon: int
     action_shape: tuple[int, ...]
     low: Array
     high: Array
-    rank: int = 8  # d that suits it; 8 opened the rich lock in a pilot
+    rank: int = 8  # suggested d; 8 solved RichLock in a pilot
 
     reveals_reward: bool = False  # True: `rewards` is known, as in the paper
-    suggested_alpha: float = 0.3  # size of the practical bonus, gamma = alpha H, that suits it
-    solved_gap: float | None = None  # as in FiniteEnv, on the twin
-    solved_return: float | None = None  # what 20 episodes, five times in a row, must all return
+    suggested_alpha: float = 0.3  # suggested scale of the practical bonus, gamma = alpha H
+    solved_gap: float | None = None  # as in FiniteEnv, measured on the twin
+    solved_return: float | None = None  # least return of 5 evaluations in a row of 20 episodes each
     stops_when_solved: bool = False
-    suggested: Mapping[str, Any] = MappingProxyType({})  # settings of the neural class that suit it
+    suggested: Mapping[str, Any] = MappingProxyType({})  # suggested settings of the neural class
+    _arguments: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def size(self) -> int:
-        """D."""
+        """D, the dimension of the observations."""
         return len(self.low)
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """The arguments from which `load` rebuilds a saved environment, as JSON values."""
+        return self._arguments
 
     @property
     def n_joint(self) -> int:
@@ -92,33 +96,33 @@ class ObservedEnv(ABC):
 
     @abstractmethod
     def begin(self, count: int, random: Random) -> Walk:
-        """So many trajectories at their first step."""
+        """Begin `count` trajectories."""
 
     def rewards(self, step: int, observations: Array) -> Array:
-        """The mean rewards (n, A), where they are known."""
-        raise ValueError(f"{self.name} does not tell its rewards; use reward='learnt'")
+        """The mean rewards (n, A), if they are known."""
+        raise ValueError(f"the rewards of {self.name} are not known; use reward='learnt'")
 
     def twin(self) -> Twin | None:
-        """The finite twin; None where nobody knows one."""
+        """The finite twin, or None."""
         return None
 
     def uniform(self, count: int, random: Random) -> Array:
-        """Draws of the uniform distribution on the observations   (count, D)"""
+        """Draws from the uniform distribution on the observations   (count, D)"""
         self.check_bounded("the uniform distribution")
         return np.asarray(random.uniform(self.low, self.high, (count, self.size)))
 
     def check_bounded(self, what: str) -> None:
-        """Stop where bounds are needed and there are none."""
+        """Raise if the observations have no bounds, which `what` requires."""
         if not np.isfinite(self.high - self.low).all():
             raise ValueError(
-                f"{what} needs bounds, and observations of {self.name} have none; use"
+                f"{what} needs bounds, but the observations of {self.name} are unbounded; use"
                 " density='seen' or 'gaussian', and harmonics=0"
             )
 
     def uniform_nodes(self, count: int) -> Array | None:
-        """Points that stand for the uniform distribution better than draws; None: there are none.
+        """Quadrature nodes of the uniform distribution (count, D), or None.
 
-        One coordinate: the middles of `count` equal parts.   returns (count, D)
+        In one dimension they are the midpoints of `count` equal intervals.
         """
         if self.size > 1 or not np.isfinite(self.high - self.low).all():
             return None
@@ -131,22 +135,22 @@ class ObservedEnv(ABC):
     __str__ = __repr__
 
 
-def check_shown(name: str, what: str, values: Array, when: str) -> None:
-    """Stop where an environment gave something that is no number, or too large for the networks."""
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is found
+def check_observed(name: str, what: str, values: Array, when: str) -> None:
+    """Raise if an environment returned values that are not finite in float32."""
+    with np.errstate(over="ignore"):  # values that are too large become infinite
         finite = np.isfinite(values.astype(np.float32)).all()
     if not finite:
         raise ArithmeticError(
-            f"{name} gave a NaN or infinity as {what!r} at {when}; it must be finite in float32,"
-            " below 3.4e38"
+            f"{name} gave a NaN or infinity as {what!r} at {when}; it must be finite in"
+            " float32, below 3.4e38, so rescale it in the environment"
         )
 
 
 class ObservedMDP(ObservedEnv, gymnasium.Env[Array, np.int64]):
-    """The same with one player, as a Gymnasium environment too; it terminates after H steps."""
+    """An ObservedEnv with one player that is also a Gymnasium environment."""
 
-    def _open(self) -> None:
-        """Gymnasium's spaces; a subclass calls it once its sizes are known."""
+    def _set_spaces(self) -> None:
+        """Set the spaces of Gymnasium; a subclass calls it at the end of its __init__."""
         check_size("horizon", self.horizon)
         low, high = self.low.astype(np.float64), self.high.astype(np.float64)
         self.observation_space = spaces.Box(low, high, dtype=np.float64)

@@ -1,12 +1,12 @@
-"""The combination lock with rich observations: the states of `Lock` in rotated noise.
+"""Combination locks with rich observations: the states of `Lock` in rotated noise.
 
-BRIEE's lock (Zhang et al., 2022). In latent s (0 and 1 good, 2 dead) at step h = 0..H,
+The lock of BRIEE (Zhang et al., 2022). In latent s (0 and 1 good, 2 dead) at step h = 0..H,
 
     v = e_s + e_{3+h} + noise,  noise N(0, .1^2) on the first H + 3 of D coordinates,
-    o = Hadamard(D) v,          D = 2^ceil(log2(H + 4)), the +-1 matrix of Sylvester, not scaled.
+    o = Hadamard(D) v,          D = 2^ceil(log2(H + 4)), Sylvester's +-1 matrix, not scaled.
 
-No two observations are equal, so whoever counts states learns nothing. The reward is learnt: with a
-known one the lock gives its answer away (erratum E15).
+No two observations are equal, so methods that count states cannot solve it. The reward is learned,
+since a known reward reveals the combination (erratum E15).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.envs.finite_twin import ShownEnv
+from contrastive_ucb.envs.finite_twin import EmissionEnv
 from contrastive_ucb.envs.lock import Lock, LockGame
 from contrastive_ucb.envs.observed import ObservedMDP, Random
 
@@ -25,20 +25,20 @@ NOISE = 0.1
 LATENTS = 3
 
 
-class RichLockEnv(ShownEnv):
-    """What the lock of one player and that of two share: how they look."""
+class RichLockEnv(EmissionEnv):
+    """The observations shared by the lock for one player and the lock for two."""
 
     def __init__(self, base: Lock | LockGame):
         self.rotation = hadamard(observation_size(base.horizon))
         unbounded = np.full(len(self.rotation), np.inf)
         super().__init__(base, -unbounded, unbounded)
         self.stops_when_solved = True
-        # gamma = 1: the return is at most 1, not H. With H = 24, 2 came to the last step earlier,
-        # but with one of two seeds it had not settled a hundred rounds later.
+        # gamma = 1, since the return is at most 1, not H. With H = 24, gamma = 2 reached the last
+        # step earlier, but one of two seeds had not converged 100 rounds later.
         self.suggested_alpha = 1 / base.horizon
         self.name = f"rich-{base.name}"
 
-    def show(self, step: int, states: IntArray, random: Random) -> Array:
+    def emit(self, step: int, states: IntArray, random: Random) -> Array:
         count, size = len(states), len(self.rotation)
         v = np.zeros((count, size))
         v[:, : self.horizon + LATENTS] = NOISE * random.standard_normal(
@@ -50,25 +50,25 @@ class RichLockEnv(ShownEnv):
 
 
 class RichLock(RichLockEnv, ObservedMDP):
-    """One player; solved when five evaluations in a row of 20 episodes all return 1."""
+    """One player; solved when five evaluations in a row of 20 episodes each all return 1."""
 
     solved_return = 1.0
-    # Of 0, .5, 1.5 and 2 with H = 24 and seed 0, .5 went through the lock fastest: in two to three
-    # rounds a step, where 0 took four and more. With 1.5 and 2 many rounds failed at step 1.
+    # Of 0, 0.5, 1.5 and 2 (H = 24, seed 0), 0.5 was fastest: two to three rounds per step, where 0
+    # needed four or more. With 1.5 and 2 many rounds failed at step 1.
     suggested = MappingProxyType({"weight_decay": 0.5})
 
     def __init__(self, horizon: int = 6, n_actions: int = 10, seed: int = 0):
         super().__init__(Lock(horizon, n_actions, n_dead=1, seed=seed))
-        self.arguments = {"horizon": horizon, "n_actions": n_actions, "seed": seed}
-        self.solved_gap = None  # it has a rule of its own
-        self._open()
+        self._arguments = {"horizon": horizon, "n_actions": n_actions, "seed": seed}
+        self.solved_gap = None  # `solved_return` is the criterion
+        self._set_spaces()
 
 
 class RichLockGame(RichLockEnv):
-    """The vault of `LockGame`, an intruder and a guard, in rich observations that both see.
+    """`LockGame` with rich observations that both players see.
 
-    A wrong key and a wrong gate end in the same dead state and pay differently, so the reward is no
-    function of where an action leads: it has to be foreseen too.
+    A wrong key and a wrong gate lead to the same dead state with different rewards, so the reward
+    is not a function of the next state and has to be predicted, too.
     """
 
     suggested = MappingProxyType({"foresee_reward": "on"})
@@ -76,11 +76,11 @@ class RichLockGame(RichLockEnv):
     def __init__(self, horizon: int = 4, n_actions: int | Sequence[int] = 3, seed: int = 0):
         super().__init__(LockGame(horizon, n_actions, n_dead=1, seed=seed))
         counts = list(self.action_shape)
-        self.arguments = {"horizon": horizon, "n_actions": counts, "seed": seed}
+        self._arguments = {"horizon": horizon, "n_actions": counts, "seed": seed}
 
 
 def observation_size(horizon: int) -> int:
-    """D, the power of 2 with room for the latents and the steps 0..H."""
+    """D, the smallest power of 2 that holds the latents and the steps 0..H."""
     return 1 << (horizon + LATENTS).bit_length()
 
 

@@ -1,4 +1,4 @@
-"""RiverSwim: swim against the current to the rich bank, or drift back to the poor one.
+"""RiverSwim: a chain in which the action against the current leads to the larger reward.
 
 Strehl and Littman (2008), with the probabilities of Osband et al. (2013).
 """
@@ -10,22 +10,22 @@ import numpy as np
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.envs.tabular import TabularMDP
 
-LEFT_BANK, RIGHT_BANK = 0.005, 1.0  # the two rewards
+LEFT_BANK, RIGHT_BANK = 0.005, 1.0  # rewards at the two banks
 DRIFT, STAY, AHEAD = 0.05, 0.6, 0.35  # swimming right in the middle of the river
 
 
 class RiverSwim(TabularMDP):
-    """A chain of states from left to right; action 0 drifts left for sure, action 1 swims right.
+    """A chain of states; action 0 moves left with certainty, action 1 swims to the right.
 
-    An episode starts at the left bank. Action 0 pays .005 there, action 1 pays 1 at the right bank.
+    Episodes start at the left bank. Action 0 pays 0.005 there; action 1 pays 1 at the right bank.
     """
 
-    suggested_alpha = 0.1  # rewards come early and often, so H overstates what is unknown
+    suggested_alpha = 0.1  # rewards are frequent, so a bonus proportional to H is too large
 
     def __init__(self, n_states: int = 6, horizon: int = 20, *, render_mode: str | None = None):
         check_size("n_states", n_states, least=2)
         check_size("horizon", horizon)
-        step = np.zeros((n_states, 2, n_states))  # the same at every time
+        step = np.zeros((n_states, 2, n_states))  # the same at every step
         step[:, 0] = np.eye(n_states)[np.maximum(np.arange(n_states) - 1, 0)]
         step[:, 1] = (
             DRIFT * np.eye(n_states, k=-1) + STAY * np.eye(n_states) + AHEAD * np.eye(n_states, k=1)

@@ -1,17 +1,37 @@
-"""Any finite episodic MDP given by arrays, as exact arrays and as a Gymnasium environment."""
+"""Finite MDPs (Gymnasium) and two-player zero-sum games (PettingZoo) given by arrays.
+
+In a game the row player (a, A1 actions) maximizes the sum of the rewards and the column player
+(b, A2 actions) minimizes it. Both observe the state and choose simultaneously;
+z = (s * A1 + a) * A2 + b.
+
+PettingZoo is an optional extra: with it, a game is a parallel environment; without it, the same
+class works with the same methods.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import ArrayLike
+from gymnasium.utils import seeding
 
 from contrastive_ucb.core.arrays import IntArray
-from contrastive_ucb.envs.finite import FiniteEnv, checked_action, factored, read_npz
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.envs.finite import TWO_PLAYERS, FiniteEnv, checked_action, kind_of
+
+if TYPE_CHECKING:  # PettingZoo has no type annotations
+    ParallelEnv = object
+else:
+    try:
+        from pettingzoo import ParallelEnv
+    except ImportError:
+        ParallelEnv = object
+
+PLAYERS = ("row", "column")
 
 
 class TabularMDP(FiniteEnv, gymnasium.Env[IntArray, np.int64]):
@@ -19,45 +39,19 @@ class TabularMDP(FiniteEnv, gymnasium.Env[IntArray, np.int64]):
 
     transitions   (H, S, A, S)  P_h(s'|s,a), rows sum to 1; or a Kernel over z = s * A + a
     rewards       (H, S, A)     mean reward r_h(s,a) in [0, 1]
-    initial       (S,)          distribution of the first state, or that state; None means state 0
-    reward_scale  (H, S, A)     the reward seen is this with probability rewards / reward_scale,
-                                else 0; None means that the mean itself is seen
-    rank                        d of the factorisation to look for, where somebody knows it
+    initial       (S,)          distribution of the first state, or a state; None means state 0
+    reward_scale  (H, S, A)     the observed reward is this value with probability
+                                rewards / reward_scale, else 0; None: the mean is observed
+    rank                        d of the factorization to learn, if known
     """
 
     axes = ("H", "S", "A")
     least_reward = 0
 
-    def _open(self) -> None:
+    def _set_spaces(self) -> None:
         self.n_actions: int = self.rewards.shape[2]
         self.observation_space = self._observations()
         self.action_space = spaces.Discrete(self.n_actions)
-
-    @staticmethod
-    def from_factors(
-        features: ArrayLike,
-        measures: ArrayLike,
-        rewards: ArrayLike,
-        initial: ArrayLike | int | None = None,
-        *,
-        reward_scale: ArrayLike | None = None,
-        name: str = "file",
-        render_mode: str | None = None,
-    ) -> TabularMDP:
-        """The MDP with P_h(s'|s,a) = psi_h(s')' phi_h(s,a); both factors must be non-negative.
-
-        features  phi  (H, S, A, d)
-        measures  psi  (H, d, S)     the rest as for the class
-        """
-        kernel = factored(features, measures, rewards, TabularMDP.axes)
-        return TabularMDP(
-            kernel, rewards, initial, reward_scale=reward_scale, name=name, render_mode=render_mode
-        )
-
-    @staticmethod
-    def load(path: str | Path, *, rank: int | None = None) -> TabularMDP:
-        """The MDP in an .npz file: `transitions`, `rewards`, perhaps `initial`, `reward_scale`."""
-        return TabularMDP(**read_npz(path), rank=rank)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -70,3 +64,96 @@ class TabularMDP(FiniteEnv, gymnasium.Env[IntArray, np.int64]):
         self._check_running()
         reward = self._move([checked_action("action", action, self.n_actions)])
         return self._observation(), reward, self._is_over(), False, {}
+
+
+class TabularGame(FiniteEnv, ParallelEnv):
+    """A zero-sum game of two players with H steps; both observe (step, state).
+
+    transitions   (H, S, A1, A2, S)  P_h(s'|s,a,b), rows sum to 1; or a Kernel over z
+    rewards       (H, S, A1, A2)     mean reward r_h(s,a,b) of the row player in [-1, 1]
+    initial       (S,)               distribution of the first state, or a state; None: state 0
+    reward_scale  (H, S, A1, A2)     the observed reward is this value with probability
+                                     rewards / reward_scale, else 0; None: the mean is observed
+    rank                             d of the factorization to learn, if known
+    """
+
+    axes = ("H", "S", "A1", "A2")
+    least_reward = -1
+    suggested_alpha = 0.7  # with 0.5, V-lower <= V_Nash <= V-upper was violated in a few rounds
+
+    def _set_spaces(self) -> None:
+        self.n_actions: tuple[int, int] = self.rewards.shape[2], self.rewards.shape[3]
+        self.metadata = {**self.metadata, "name": self.name}
+        self.possible_agents = list(PLAYERS)
+        self.observation_spaces = {player: self._observations() for player in PLAYERS}
+        counts = zip(PLAYERS, self.n_actions, strict=True)
+        self.action_spaces = {player: spaces.Discrete(n) for player, n in counts}
+        self.np_random = seeding.np_random()[0]
+
+    @property
+    def agents(self) -> list[str]:
+        """The players of the running episode: both, or none once it is over."""
+        return [] if self._is_over() else list(PLAYERS)
+
+    def observation_space(self, agent: str) -> spaces.MultiDiscrete:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Discrete:
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, IntArray], dict[str, dict[str, Any]]]:
+        if seed is not None:
+            self.np_random = seeding.np_random(seed)[0]
+        self._begin()
+        return self._joint_observation(), {player: {} for player in PLAYERS}
+
+    def step(
+        self, actions: Mapping[str, int | np.int64]
+    ) -> tuple[
+        dict[str, IntArray],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+    ]:
+        self._check_running()
+        if set(actions) != set(PLAYERS):
+            raise ValueError(
+                f"got actions of {', '.join(map(str, actions)) or 'no player'}; "
+                'step takes one action per player, {"row": a, "column": b}'
+            )
+        counts = zip(PLAYERS, self.n_actions, strict=True)
+        chosen = [checked_action(f"action of {p}", actions[p], n) for p, n in counts]
+        reward = self._move(chosen)
+        over = dict.fromkeys(PLAYERS, self._is_over())
+        rewards = {"row": reward, "column": -reward}
+        infos: dict[str, dict[str, Any]] = {player: {} for player in PLAYERS}
+        return self._joint_observation(), rewards, over, dict.fromkeys(PLAYERS, False), infos
+
+    def state(self) -> IntArray:
+        """The observation of both players, (step, state)."""
+        return self._observation()
+
+    def close(self) -> None:
+        """Required by PettingZoo; there is nothing to release."""
+
+    def _joint_observation(self) -> dict[str, IntArray]:
+        return {player: self._observation() for player in PLAYERS}
+
+
+def load_env(path: str | Path, *, rank: int | None = None) -> TabularMDP | TabularGame:
+    """The MDP or game in an .npz file, distinguished by the axes of its `transitions`."""
+    return (TabularMDP if kind_of(path) == "mdp" else TabularGame).load(path, rank=rank)
+
+
+def action_counts(n_actions: int | Sequence[int], least: int = 1) -> tuple[int, int]:
+    """The numbers of actions (A1, A2) of the two players; one number applies to both."""
+    given = n_actions if isinstance(n_actions, (Sequence, np.ndarray)) else (n_actions, n_actions)
+    counts: tuple[int, ...] = tuple(given)
+    if len(counts) != 2:
+        raise ValueError(f"n_actions is {n_actions}, for {len(counts)} players, but {TWO_PLAYERS}")
+    for count in counts:
+        check_size("n_actions", count, least)
+    return counts

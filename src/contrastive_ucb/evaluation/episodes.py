@@ -9,7 +9,7 @@ import numpy as np
 from contrastive_ucb.agents.finite.learner import Learner
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs.batch import draw
-from contrastive_ucb.envs.observed import ObservedEnv, check_shown
+from contrastive_ucb.envs.observed import ObservedEnv, check_observed
 from contrastive_ucb.evaluation.trackers import ROUNDING, STREAK, Tracker
 
 EPISODES = 20  # of an evaluation
@@ -26,10 +26,10 @@ def play(agent: Learner[Any], episodes: int = EPISODES) -> Array:
     walk, returns = env.begin(episodes, random), np.zeros(episodes)
     for step in range(env.horizon):
         when = f"step {step} of an evaluation after round {agent.n_rounds}"
-        check_shown(env.name, "observation", walk.observations, when)
+        check_observed(env.name, "observation", walk.observations, when)
         policy = agent.policy_at(step, walk.observations)
         rewards = walk.move(draw(policy, random.random(episodes)), random)
-        check_shown(env.name, "reward", rewards, when)
+        check_observed(env.name, "reward", rewards, when)
         returns += rewards
     return returns
 

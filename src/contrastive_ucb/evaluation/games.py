@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.envs.games import TabularGame
+from contrastive_ucb.envs.tabular import TabularGame
 from contrastive_ucb.evaluation.exact import check_tabular_env
 from contrastive_ucb.planning.markov_game import independent, plan_nash, reply_values
 from contrastive_ucb.planning.value_iteration import policy_value

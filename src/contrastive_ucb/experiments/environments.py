@@ -12,9 +12,9 @@ from contrastive_ucb.envs.batch import Env
 from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.finite import kind_of
 from contrastive_ucb.envs.gym_observed import GymObserved
-from contrastive_ucb.envs.load import load_env
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
+from contrastive_ucb.envs.tabular import load_env
 
 Family = Literal["mdp", "game"]
 SEEDED: dict[str, Callable[..., Env]] = {  # a seed, another environment

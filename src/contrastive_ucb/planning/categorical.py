@@ -1,16 +1,16 @@
-"""Targets and losses of deep Q-learning: distributions over returns (C51) and plain values.
+"""Targets and losses of deep Q-learning, for return distributions (C51) and for scalar values.
 
 | symbol     | here         | shape     |                                                      |
 |------------|--------------|-----------|------------------------------------------------------|
-| z          | `support`    | (N,)      | evenly spaced atoms, the returns that can be told apart |
+| z          | `support`    | (N,)      | evenly spaced atoms                                  |
 | p          | `probs`      | (..., N)  | mass on each atom                                    |
-| G          | `returns`    | (B,)      | discounted sum of the n rewards, cut at a terminal   |
-| gamma^n    | `discounts`  | (B,)      | 0 where the episode terminated inside the n steps    |
+| G          | `returns`    | (B,)      | discounted sum of n rewards, up to a terminal state  |
+| gamma^n    | `discounts`  | (B,)      | 0 if the episode terminated within the n steps       |
 | Tz         | `target`     | (B, N)    | G + gamma^n z                                        |
 
-C51 is Bellemare et al. 2017, Algorithm 1. A plain value is the case N = 1 of the same shapes:
-`td_target` then shifts the next value (B, 1) instead of the atoms, nothing is projected, and
-`huber` and `td_priority` take the places of `cross_entropy` and `kl_priority`.
+C51 is Bellemare et al. 2017, Algorithm 1. Scalar values have the same shapes with N = 1:
+`td_target` shifts the next value (B, 1) instead of the atoms, nothing is projected, and `huber` and
+`td_priority` replace `cross_entropy` and `kl_priority`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def atoms(low: float, high: float, n_atoms: int) -> Tensor:
     if n_atoms < 2 or not low < high:
         raise ValueError(
             f"a support needs at least 2 atoms and low < high, got {n_atoms} on [{low}, {high}]; "
-            "pass n_atoms=1 to the head, not here, for plain values"
+            "for scalar values pass n_atoms=1 to the head"
         )
     return torch.linspace(low, high, n_atoms)
 
@@ -38,10 +38,10 @@ def project_categorical(support: Tensor, target: Tensor, probs: Tensor) -> Tenso
     probs   p   (..., N)  mass on each target point; returns m (..., N) with the same total
     """
     last = len(support) - 1
-    # Scaled to [0, 1] first, a point never rounds past the last atom: no share is below 0.
+    # Scaling to [0, 1] first keeps rounding from passing the last atom, so no share is negative.
     index = ((target - support[0]) / (support[-1] - support[0])).clamp(0, 1) * last
     left = index.floor().clamp(max=last - 1).long()  # left + 1 is always an atom
-    share = index - left  # part of the mass that goes right
+    share = index - left  # fraction of the mass that moves to the right atom
     out = torch.zeros_like(probs)
     out.scatter_add_(-1, left, probs * (1 - share))
     out.scatter_add_(-1, left + 1, probs * share)
@@ -58,10 +58,10 @@ def expected_value(probs: Tensor, support: Tensor) -> Tensor:
 
 
 def take_actions(values: Tensor, actions: Tensor) -> Tensor:
-    """What belongs to one action of each sample.
+    """Select the entry of one action per sample.
 
     values   (B, A, N)  logits, probabilities or (N = 1) values
-    actions  (B,)       returns (B, N)
+    actions  (B,); returns (B, N)
     """
     index = actions.view(-1, 1, 1).expand(-1, 1, values.shape[-1])
     return values.gather(1, index).squeeze(1)
@@ -70,18 +70,18 @@ def take_actions(values: Tensor, actions: Tensor) -> Tensor:
 def td_target(
     returns: Tensor, discounts: Tensor, points: Tensor, bonus: Tensor | float = 0.0
 ) -> Tensor:
-    """The n-step target G + b + gamma^n z of every atom, or of the next value.
+    """The n-step target G + b + gamma^n z of every atom or of the next value.
 
     returns    (B,)
-    discounts  (B,)            gamma^n, 0 where the episode terminated
+    discounts  (B,)            gamma^n, 0 if the episode terminated
     points     (N,) or (B, N)  the support, or the next values with N = 1; returns (B, N)
-    bonus b    (B,)            added to the return: the discounted sum of the n bonuses
+    bonus b    (B,)            discounted sum of the n bonuses, added to the return
     """
     return (returns + bonus).unsqueeze(-1) + discounts.unsqueeze(-1) * points
 
 
 def cross_entropy(target: Tensor, log_probs: Tensor) -> Tensor:
-    """-sum_i m_i log p_i, the loss of C51 sample by sample.
+    """-sum_i m_i log p_i, the C51 loss per sample.
 
     target m, log_probs log p  (..., N); returns (...)
     """
@@ -92,15 +92,15 @@ def kl_priority(target: Tensor, log_probs: Tensor, floor: float = 0.0) -> Tensor
     """KL(m || p), the cross entropy minus the entropy of the target.
 
     target m, log_probs log p  (..., N); returns (...) at least 0
-    floor  lower limit of m before the divergence is computed; SPR's code has 1e-6, which adds up to
-           N * 1e-6 * log(1e-6 / p) where p is tiny
+    floor  lower bound on m in the divergence; the SPR code uses 1e-6, which adds up to
+           N * 1e-6 * log(1e-6 / p) if p is tiny
     """
     mass = target.clamp(min=floor)
     return (torch.xlogy(mass, mass) - mass * log_probs).sum(-1).clamp(min=0)
 
 
 def huber(target: Tensor, value: Tensor, delta: float = 1.0) -> Tensor:
-    """x^2 / 2 up to |x| = delta, a straight line beyond, of x = value - target.
+    """Huber loss of x = value - target: x^2 / 2 for |x| <= delta, linear beyond.
 
     target, value  (..., 1); returns (...)
     """

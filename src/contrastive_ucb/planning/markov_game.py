@@ -7,8 +7,8 @@
 | V-upper, V-lower           | `v_upper`, `v_lower`| (..., H, S)            | 13, 14 |
 | V^{br(nu),nu}, V^{pi,br(pi)}| `reply_values`     | (..., H, S)            |        |
 
-The row player maximises and the column player minimises. Line 13 of the paper uses sigma_h, which
-is computed in line 15 only: the equilibrium comes first here (erratum E8).
+The row player maximizes and the column player minimizes. Line 13 of the paper uses sigma_h, which
+is computed in line 15; here the equilibrium is computed first (erratum E8).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Equilibrium = Callable[[int, Array, Array], Array]  # step h, Q-upper, Q-lower -
 
 @dataclass(frozen=True)
 class Bounds:
-    """Both bounds and the joint policy that they agree on.
+    """Upper and lower values with their common joint policy.
 
-    joint             sigma    (..., H, S, A1, A2)
-    v_upper, v_lower  V-bar    (..., H, S)
+    joint             sigma             (..., H, S, A1, A2)
+    v_upper, v_lower  V-upper, V-lower  (..., H, S)
     """
 
     joint: Array
@@ -51,25 +51,26 @@ def plan_bounds(
     """Q-upper and Q-lower = r_h +- beta_h + P_h V_{h+1}, sigma_h, then V = <sigma_h, Q>.
 
     rewards, bonus  (..., H, S, A)  with the joint action as one number
-    ceiling         (H,)            both Q_h are clipped to [-ceiling_h, ceiling_h], if given
+    equilibrium                     function (h, Q-upper, Q-lower) -> sigma_h
+    ceiling         (H,)            both Q_h are clipped to [-ceiling_h, ceiling_h]; None: no limit
     """
     joint = np.empty((*rewards.shape[:-1], *n_actions))
     values = np.empty((2, *rewards.shape[:-1]))
     later = np.zeros((2, *rewards.shape[:-3], rewards.shape[-2]))  # V_{H+1} = 0
     for h in reversed(range(rewards.shape[-3])):
-        both = []
-        for sign, ahead in zip((1, -1), later, strict=True):
-            optimistic = rewards[..., h, :, :] + sign * bonus[..., h, :, :]  # lines 11, 12
-            q = _backup(kernel, h, optimistic, ahead, n_actions)
-            both.append(q if ceiling is None else q.clip(-ceiling[h], ceiling[h]))
-        sigma = joint[..., h, :, :, :] = equilibrium(h, *both)  # line 15, before 13 and 14 (E8)
-        later = np.stack([(sigma * q).sum((-2, -1)) for q in both])  # lines 13, 14
+        bounds = []
+        for sign, v_next in zip((1, -1), later, strict=True):
+            shifted = rewards[..., h, :, :] + sign * bonus[..., h, :, :]  # lines 11, 12
+            q = _backup(kernel, h, shifted, v_next, n_actions)
+            bounds.append(q if ceiling is None else q.clip(-ceiling[h], ceiling[h]))
+        sigma = joint[..., h, :, :, :] = equilibrium(h, *bounds)  # line 15, before 13 and 14 (E8)
+        later = np.stack([(sigma * q).sum((-2, -1)) for q in bounds])  # lines 13, 14
         values[..., h, :] = later
     return Bounds(joint, values[0], values[1])
 
 
 def plan_nash(kernel: Kernel, rewards: Array, n_actions: Actions) -> tuple[Array, Array, Array]:
-    """The Nash equilibrium by backward induction: V (..., H, S), pi (..., H, S, A1), nu (.., A2).
+    """A Nash equilibrium by backward induction: V (..., H, S), pi (..., H, S, A1), nu (.., A2).
 
     rewards  (..., H, S, A)  with the joint action as one number
     """
@@ -86,15 +87,15 @@ def plan_nash(kernel: Kernel, rewards: Array, n_actions: Actions) -> tuple[Array
 def reply_values(
     kernel: Kernel, rewards: Array, policy: Array, fixed: Literal["row", "column"]
 ) -> Array:
-    """The value when one player keeps to `policy` and the other replies best.
+    """The value of a best response to the `policy` of the fixed player.
 
     rewards  (..., H, S, A)   with the joint action as one number
     policy   (..., H, S, A1) if the row player is fixed, (..., H, S, A2) if the column player is
     returns  (..., H, S)      V^{pi,br(pi)}, or V^{br(nu),nu}
     """
-    own = policy.shape[-1]
-    other = rewards.shape[-1] // own
-    n_actions = (own, other) if fixed == "row" else (other, own)
+    n_fixed = policy.shape[-1]
+    n_other = rewards.shape[-1] // n_fixed
+    n_actions = (n_fixed, n_other) if fixed == "row" else (n_other, n_fixed)
     v: Array = np.empty(np.broadcast_shapes(rewards.shape[:-1], policy.shape[:-1]))
     later = np.zeros(v.shape[:-2] + v.shape[-1:])
     for h in reversed(range(v.shape[-2])):
@@ -109,7 +110,7 @@ def reply_values(
 
 
 def marginals(joint: Array) -> tuple[Array, Array]:
-    """P_1 sigma and P_2 sigma: what each player does on its own  (l.16).
+    """P_1 sigma and P_2 sigma, the policies of the two players (l.16).
 
     joint  (..., A1, A2); returns (..., A1), (..., A2)
     """
@@ -117,11 +118,11 @@ def marginals(joint: Array) -> tuple[Array, Array]:
 
 
 def independent(row: Array, column: Array) -> Array:
-    """The joint policy of players that do not correlate.  (..., A1), (..., A2) -> (..., A1, A2)"""
+    """The joint policy of independent players.   (..., A1), (..., A2) -> (..., A1, A2)"""
     return np.asarray(row[..., :, None] * column[..., None, :])
 
 
 def _backup(kernel: Kernel, step: int, rewards: Array, later: Array, n_actions: Actions) -> Array:
-    """r_h + P_h V_{h+1}  with the joint action split again.   (..., S, A) -> (..., S, A1, A2)"""
+    """r_h + P_h V_{h+1} with one axis per player.   rewards (..., S, A) -> (..., S, A1, A2)"""
     q = rewards + kernel.expect(step, later).reshape(rewards.shape)
     return np.asarray(q.reshape(*q.shape[:-1], *n_actions))

@@ -1,11 +1,24 @@
-"""Coarse correlated equilibria by linear programming, many games in one block-diagonal program.
+"""Equilibria of matrix games, many at a time: coarse correlated equilibria (CCE) and Nash.
 
-minimise <sigma, cost>   subject to sigma >= 0, sum sigma = 1 and, for all a' and b',
+A game is a pair U, L (A1, A2): the row player maximizes U and the column player minimizes L. A
+joint distribution sigma is a CCE if, for all a' and b',
 
     sum sigma(a, b) (U(a', b) - U(a, b)) <= 0,     sum sigma(a, b) (L(a, b) - L(a, b')) <= 0.
 
-The first line is the row player's, who maximises U, the second the column player's, who minimises
-L. It is always feasible: every Nash equilibrium is a solution.
+The largest left-hand side is the gap of sigma, iota in Definition iota-CCE. Every answer carries
+its measured gap as a certificate. A game goes through these stages until its gap is small enough:
+
+| stage            | proposes                                                                 |
+|------------------|--------------------------------------------------------------------------|
+| pure             | the cell with the smallest gain                                          |
+| previous         | the guess of the caller                                                  |
+| midpoint         | a Nash equilibrium of a zero-sum game between U and L, where it suffices |
+| pivoting         | a Nash equilibrium of the bimatrix game (U, -L), by Lemke-Howson         |
+| regret-matching  | the average play of regret matching+                                     |
+| linear-program   | a solution of the inequalities above                                     |
+| exact            | Lemke-Howson in rational arithmetic                                      |
+
+Batched stages hold games along the last axis, (A1, A2, B).
 """
 
 from __future__ import annotations
@@ -23,119 +36,270 @@ from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.planning.pivoting import (
     chunks,
     exact_lemke_howson,
-    games_first,
-    games_last,
     lemke_howson,
-    measured_gap,
     sum_in_order,
 )
 
-MOST_GAMES = 200  # in one program; larger ones cost more a game again
-MOST_COEFFICIENTS = 400_000  # in one program; the solver takes about 200 bytes for each
-FINE, DEFAULT = 1e-10, 1e-7  # feasibility tolerances of the solver
+BATCHED = ("pure", "previous", "midpoint", "pivoting", "regret-matching")
+STAGES = (*BATCHED, "linear-program", "exact")
+CACHED_PAYOFFS = 2**17  # of the games that go through the batched stages together
+ROUNDING = 1024.0  # epsilons of the largest payoff; rounding an exact answer costs A1 + A2 + 4
+DOUBLE = np.finfo(np.float64)
+LARGEST_PAYOFF = 1e300  # sums of larger payoffs could overflow
+
+Objective = Literal["any", "tight"]
 
 
-def cce_by_lp(upper: Array, lower: Array, cost: Array) -> Array:
-    """sigma (B, A1, A2), or NaN where the solver gave up.
+@dataclass(frozen=True)
+class CCE:
+    """Coarse correlated equilibria with their certificates."""
 
-    upper U, lower L, cost  (B, A1, A2)
+    joint: Array
+    """sigma (..., A1, A2)."""
+    gap: Array
+    """The largest gain (...) of a player from deviating, measured."""
+    stage: IntArray
+    """Index into STAGES of the stage that solved the game (...)."""
+
+
+@dataclass(frozen=True)
+class Nash:
+    """Nash equilibria of zero-sum games with their certificates."""
+
+    row: Array
+    """x (..., A1), the mixture of the maximizing player."""
+    column: Array
+    """y (..., A2)."""
+    value: Array
+    """Value of the game (...), with an error of at most half the gap."""
+    gap: Array
+    """max_a (M y)_a - min_b (x'M)_b (...), measured."""
+
+
+def solve_cce(
+    q_upper: ArrayLike,
+    q_lower: ArrayLike,
+    tolerance: float = 1e-7,
+    start: ArrayLike | None = None,
+    objective: Objective = "any",
+) -> CCE:
+    """One coarse correlated equilibrium per game, for one game or any batch of them.
+
+    q_upper, q_lower  (..., A1, A2)  maximized by the row player, minimized by the column player
+    tolerance                        largest accepted gap; at least 2e-13 of the largest payoff,
+                                     since smaller gaps may be rounding errors
+    start             (..., A1, A2)  a guess, for example the answer of the previous round
+    objective                        "any" takes the first equilibrium; "tight" minimizes
+                                     <sigma, U - L> over all of them by linear programming; if a
+                                     program fails, the other stages solve the game and `stage` is
+                                     not "linear-program"
+
+    The answer to a game does not depend on the batch, except in linear programs, which the games
+    along the last leading axis share.
     """
-    sigma = np.empty(upper.shape)
-    for part in chunks(len(upper), games_a_program(*upper.shape[1:])):
-        sigma[part] = _solve(_unit(upper[part]), _unit(lower[part]), _unit(cost[part]))
-    return sigma
+    upper, lower = _checked("q_upper", q_upper), _checked("q_lower", q_lower)
+    _check_options(upper, lower, tolerance, objective)
+    guess = None if start is None else _checked_start(start, upper.shape)
+    return _Search(upper, lower, guess, tolerance).run(objective)
 
 
-def games_a_program(n_rows: int, n_columns: int) -> int:
-    """So many games share a program that it takes less than 100 MB; one game, if it needs more."""
-    coefficients = (n_rows + n_columns) * (n_rows * n_columns)  # of one game, see `deviations`
-    return max(1, min(MOST_GAMES, MOST_COEFFICIENTS // coefficients))
+def solve_nash(payoff: ArrayLike, tolerance: float = 1e-7) -> Nash:
+    """A Nash equilibrium of each zero-sum game; the row player maximizes.   payoff M (..., A1, A2)
 
-
-def deviations(upper: Array, lower: Array) -> Array:
-    """The coefficients (B, A1 + A2, A1 A2) of the inequalities, the row player's first."""
-    rows = upper[:, :, None, :] - upper[:, None, :, :]  # [a', a, b]
-    columns = lower[:, None, :, :] - lower.swapaxes(1, 2)[:, :, :, None]  # [b', a, b]
-    flat = (len(upper), -1, upper.shape[1] * upper.shape[2])
-    return np.concatenate([rows.reshape(flat), columns.reshape(flat)], axis=1)
-
-
-def _unit(payoff: Array) -> Array:
-    """Payoffs from 0 to 1 in every game: the solver's tolerances are absolute."""
-    least = payoff.min((-2, -1), keepdims=True)
-    width = payoff.max((-2, -1), keepdims=True) - least
-    return np.asarray((payoff - least) / np.where(width > 0, width, 1.0))
-
-
-def _solve(upper: Array, lower: Array, cost: Array) -> Array:
-    """One program for all games; in halves, so that one bad game does not spoil the others.
-
-    Programs with coefficients near 1e-9, which the solver drops, can seem infeasible to it.
+    The marginals of a CCE of (M, M) are a Nash equilibrium: its two gains sum to the duality gap.
     """
-    sigma = _one_program(upper, lower, cost, FINE)
-    if sigma is None and len(upper) > 1:
-        halves = (slice(0, len(upper) // 2), slice(len(upper) // 2, None))
-        return np.concatenate([_solve(upper[h], lower[h], cost[h]) for h in halves])
-    if sigma is None:
-        sigma = _one_program(upper, lower, cost, DEFAULT)
-    return np.full(upper.shape, np.nan) if sigma is None else sigma
+    matrix = _checked("payoff", payoff)
+    _check_options(matrix, matrix, tolerance, "any")  # errors show the tolerance before halving
+    joint = solve_cce(matrix, matrix, tolerance / 2).joint
+    row, column = joint.sum(-1), joint.sum(-2)
+    best, worst = best_responses(matrix, row, column)
+    return Nash(row, column, (best + worst) / 2, best - worst)
 
 
-def _one_program(upper: Array, lower: Array, cost: Array, tolerance: float) -> Array | None:
-    blocks = deviations(upper, lower)
-    n_games, n_deviations, n_cells = blocks.shape
-    found = linprog(
-        cost.ravel(),
-        A_ub=_block_diagonal(blocks),
-        b_ub=np.zeros(n_games * n_deviations),
-        A_eq=_block_diagonal(np.ones((n_games, 1, n_cells))),
-        b_eq=np.ones(n_games),
-        method="highs",
-        options={
-            "primal_feasibility_tolerance": tolerance,
-            "dual_feasibility_tolerance": tolerance,
-            "maxiter": 100 * n_games * (n_deviations + n_cells),  # it may cycle; usual is 1 %
-        },
-    )
-    if found.status != 0:
-        return None
-    sigma = np.maximum(found.x.reshape(upper.shape), 0.0)
-    return np.asarray(sigma / sigma.sum((-2, -1), keepdims=True))
+def deviation_gain(joint: ArrayLike, q_upper: ArrayLike, q_lower: ArrayLike) -> Array:
+    """Largest gain of a player from deviating from the joint play, iota of Definition iota-CCE.
+
+    joint sigma, q_upper U, q_lower L  (..., A1, A2); returns (...)
+    """
+    arrays = (np.asarray(a, dtype=np.float64) for a in (joint, q_upper, q_lower))
+    games = np.broadcast_arrays(*arrays)
+    return _gap(*map(_games_last, games)).reshape(games[0].shape[:-2])
 
 
-def _block_diagonal(blocks: Array) -> csr_array:
-    """The sparse matrix (B m, B n) with the dense blocks (B, m, n) along its diagonal."""
-    n_games, m, n = blocks.shape
-    columns = np.arange(n_games)[:, None, None] * n + np.arange(n) + np.zeros((m, 1), dtype=int)
-    starts = np.arange(0, blocks.size + 1, n)
-    return csr_array((blocks.ravel(), columns.ravel(), starts), shape=(n_games * m, n_games * n))
+def best_responses(payoff: Array, row: Array, column: Array) -> tuple[Array, Array]:
+    """Values of best responses in a zero-sum game: max_a (M y)_a and min_b (x'M)_b.
+
+    payoff M (..., A1, A2), row x (..., A1), column y (..., A2); returns two arrays (...)
+    """
+    best = (payoff * column[..., None, :]).sum(-1).max(-1)
+    worst = (payoff * row[..., :, None]).sum(-2).min(-1)
+    return np.asarray(best), np.asarray(worst)
+
+
+class _Search:
+    """The games, the best answer to each so far, and its gap."""
+
+    def __init__(self, upper: Array, lower: Array, guess: Array | None, tolerance: float):
+        self.batch = upper.shape[:-2]
+        self.upper, self.lower = _games_last(upper), _games_last(lower)
+        self.guess = None if guess is None else _games_last(guess)
+        self.joint = np.full(self.upper.shape, np.nan)
+        self.gap = np.full(self.upper.shape[-1], np.inf)
+        self.stage = np.full(self.gap.shape, -1)
+        largest = np.maximum(np.abs(self.upper), np.abs(self.lower)).max((0, 1))
+        unit = DOUBLE.eps * largest + DOUBLE.smallest_subnormal  # the latter for tiny payoffs
+        self.limit = np.maximum(tolerance, ROUNDING * unit)
+
+    def run(self, objective: Objective) -> CCE:
+        """All stages; the tight program comes first because the others take any equilibrium."""
+        if objective == "tight":
+            self.linear_programs(objective)
+        n_rows, n_columns, n_games = self.upper.shape
+        for part in chunks(n_games, CACHED_PAYOFFS // (n_rows * n_columns)):
+            self.cascade(part, BATCHED)
+        if objective == "any":
+            self.linear_programs(objective)
+        self.cascade(slice(0, None), ("exact",))
+        return self.answer()
+
+    def cascade(self, games: slice, stages: tuple[str, ...]) -> None:
+        """Apply these stages, each to the games that are not solved yet."""
+        for stage in stages:
+            left = games.start + np.flatnonzero(self.gap[games] > self.limit[games])
+            if not left.size:
+                return
+            upper, lower, limit = self.upper[..., left], self.lower[..., left], self.limit[left]
+            if stage != "previous":
+                self.offer(stage, left, PROPOSALS[stage](upper, lower, limit), upper, lower)
+            elif self.guess is not None:
+                self.offer(stage, left, self.guess[..., left], upper, lower)
+
+    def offer(self, stage: str, games: IntArray, joint: Array, upper: Array, lower: Array) -> None:
+        """Accept the proposals (A1, A2, games) that reduce the gap; NaN never does."""
+        gap = _gap(joint, upper, lower)
+        better = gap < self.gap[games]
+        taken = games[better]
+        self.joint[..., taken], self.gap[taken] = joint[..., better], gap[better]
+        self.stage[taken] = STAGES.index(stage)
+
+    def linear_programs(self, objective: Objective) -> None:
+        """Solve the games that are left; only those along the last leading axis share a program.
+
+        So the answers of one seed do not depend on the other seeds.
+        """
+        left = np.flatnonzero(self.gap > self.limit)
+        row_of = left // (self.batch[-1] if self.batch else 1)
+        for row in np.unique(row_of):
+            games = left[row_of == row]
+            upper, lower = self.upper[..., games], self.lower[..., games]
+            cost = upper - lower if objective == "tight" else np.zeros(upper.shape)
+            joint = cce_by_lp(*(a.transpose(2, 0, 1) for a in (upper, lower, cost)))
+            self.offer("linear-program", games, joint.transpose(1, 2, 0), upper, lower)
+
+    def answer(self) -> CCE:
+        """The answers of all games, or an error with the worst one."""
+        failed = np.flatnonzero(self.gap > self.limit)
+        if failed.size:
+            worst = failed[self.gap[failed].argmax()]
+            index = tuple(int(i) for i in np.unravel_index(worst, self.batch))
+            n_rows, n_columns = self.upper.shape[:2]
+            raise ArithmeticError(
+                f"the best CCE of game {index} ({n_rows}x{n_columns}) has gap "
+                f"{self.gap[worst]:.1e}, above the limit {self.limit[worst]:.1e}, although the "
+                "exact stage leaves rounding errors only; report this game or raise the tolerance"
+            )
+        joint = np.ascontiguousarray(self.joint.transpose(2, 0, 1))
+        return CCE(
+            joint.reshape(*self.batch, *self.joint.shape[:2]),
+            self.gap.reshape(self.batch),
+            self.stage.reshape(self.batch),
+        )
+
+
+def _gap(joint: Array, upper: Array, lower: Array) -> Array:
+    """The largest gain (B,) of a player from deviating; all arguments (A1, A2, B)."""
+    of_row = sum_in_order(upper * sum_in_order(joint), axis=1).max(0)
+    of_column = sum_in_order(lower * sum_in_order(joint, axis=1)[:, None]).min(0)
+    row_gain = of_row - sum_in_order(sum_in_order(joint * upper))
+    column_gain = sum_in_order(sum_in_order(joint * lower)) - of_column
+    return np.asarray(np.maximum(row_gain, column_gain))
+
+
+def _games_last(games: Array) -> Array:
+    """(..., A1, A2) -> (A1, A2, B)"""
+    return np.ascontiguousarray(games.reshape(-1, *games.shape[-2:]).transpose(1, 2, 0))
+
+
+# Stages: U, L (A1, A2, B) and the limits (B,) of the gaps -> proposals sigma (A1, A2, B)
+
+
+def _pure(upper: Array, lower: Array, limit: Array) -> Array:
+    """The cell in which the larger gain of the two players is smallest."""
+    gains = np.maximum(upper.max(0) - upper, lower - lower.min(1)[:, None])
+    best = gains.reshape(-1, gains.shape[-1]).argmin(0)
+    joint = np.zeros((gains.shape[0] * gains.shape[1], gains.shape[-1]))
+    joint[best, np.arange(len(best))] = 1.0
+    return joint.reshape(gains.shape)
+
+
+def _midpoint(upper: Array, lower: Array, limit: Array) -> Array:
+    """A Nash equilibrium of a zero-sum game N between U and L, where its gap is within the limit.
+
+    Write (U - L)/2 = c + r(a) + s(b) + E with the row and column means removed from E, and let
+    N = (U + L)/2 + r - s. Terms in b alone leave the row player indifferent, so U is equivalent to
+    N + E, and L to N - E. At a Nash equilibrium of N each player gains at most a difference of two
+    means of E, hence gap <= max E - min E.
+    """
+    half = (upper - lower) / 2
+    by_row = sum_in_order(half, axis=1)[:, None] / half.shape[1]
+    by_column = sum_in_order(half) / half.shape[0]
+    rest = half - by_row - by_column  # E - c, with the same range as E
+    near = np.flatnonzero(np.ptp(rest, (0, 1)) <= limit)
+    joint = np.full(upper.shape, np.nan)
+    if near.size:
+        middle = ((upper + lower) / 2 + by_row - by_column)[..., near]
+        x, y = lemke_howson(middle, -middle)
+        joint[..., near] = x[:, None] * y
+    return joint
+
+
+def _pivoting(upper: Array, lower: Array, limit: Array) -> Array:
+    """A Nash equilibrium of the bimatrix game (U, -L), which is a CCE."""
+    x, y = lemke_howson(upper, -lower)
+    return np.asarray(x[:, None] * y)
+
+
+def _exact(upper: Array, lower: Array, limit: Array) -> Array:
+    x, y = exact_lemke_howson(upper, -lower)
+    return np.asarray(x[:, None] * y)
 
 
 def regret_matching(
     upper: Array, lower: Array, limit: Array, iterations: int = 300, every: int = 50
 ) -> Array:
-    """The average joint play (A1, A2, B); a game stops once its gap is within its limit.
+    """The average joint play (A1, A2, B) of predictive regret matching+, with weights t^2.
 
-    upper U, lower L  (A1, A2, B)  the row player maximises U, the column player minimises L
-    limit             (B,)         looked at after each `every` iterations, and after the last
+    upper U, lower L  (A1, A2, B)
+    limit             (B,)         a game stops when its gap is within its limit, which is checked
+                                   after every `every` iterations and after the last
     """
     average = np.empty(upper.shape)
     games = np.arange(upper.shape[-1])
     play = _Play(upper, lower)
-    for n_played in range(1, iterations + 1):
-        play.step(float(n_played) ** 2)
-        if n_played % every == 0 or n_played == iterations:
+    for t in range(1, iterations + 1):
+        play.step(float(t) ** 2)
+        if t % every == 0 or t == iterations:
             average[..., games] = play.joint / play.weight
-            going = np.flatnonzero(play.gap() > limit[games])
-            if not going.size:
+            unsolved = np.flatnonzero(play.gap() > limit[games])
+            if not unsolved.size:
                 break
-            games = games[going]
-            play.keep(going)
+            games = games[unsolved]
+            play.keep(unsolved)
     return average
 
 
 class _Play:
-    """The sums that the games still played carry from one iteration to the next."""
+    """The running sums of regret matching for the games that are not solved yet."""
 
     def __init__(self, upper: Array, lower: Array):
         n_rows, n_columns, n_games = upper.shape
@@ -162,237 +326,26 @@ class _Play:
 
 
 class _Player:
-    """The mixture, the pool and the weighted sum of regrets (A, B) of one player."""
+    """The mixture, the clipped and the weighted sum of the regrets (A, B) of one player."""
 
     def __init__(self, n_actions: int, n_games: int):
         self.mixture = np.full((n_actions, n_games), 1.0 / n_actions)
-        self.pool = np.zeros((n_actions, n_games))
+        self.clipped = np.zeros((n_actions, n_games))
         self.total = np.zeros((n_actions, n_games))
 
     def learn(self, payoff: Array, weight: float) -> None:
         regret = payoff - sum_in_order(self.mixture * payoff)
         self.total += weight * regret
-        self.pool = np.maximum(self.pool + regret, 0.0)
-        ahead = np.maximum(self.pool + regret, 0.0)
-        mass = sum_in_order(ahead)
-        unsure = mass == 0  # no action is regretted, so any mixture will do
-        ahead = np.where(unsure, 1.0, ahead)
-        self.mixture = ahead / np.where(unsure, len(ahead), mass)
+        self.clipped = np.maximum(self.clipped + regret, 0.0)
+        predicted = np.maximum(self.clipped + regret, 0.0)
+        mass = sum_in_order(predicted)
+        no_regret = mass == 0  # any mixture is admissible
+        predicted = np.where(no_regret, 1.0, predicted)
+        self.mixture = predicted / np.where(no_regret, len(predicted), mass)
 
     def keep(self, games: IntArray) -> None:
-        self.mixture, self.pool = self.mixture[:, games], self.pool[:, games]
+        self.mixture, self.clipped = self.mixture[:, games], self.clipped[:, games]
         self.total = self.total[:, games]
-
-
-BATCHED = ("pure", "previous", "midpoint", "pivoting", "regret-matching")
-STAGES = (*BATCHED, "linear-program", "exact")
-CACHED_PAYOFFS = 2**17  # of the games that go through the cascade together
-ROUNDING = 1024.0  # epsilons of the largest payoff; an exact answer, rounded, has A1 + A2 + 4
-DOUBLE = np.finfo(np.float64)
-LARGEST_PAYOFF = 1e300  # sums of more could overflow
-
-Objective = Literal["any", "tight"]
-
-
-@dataclass(frozen=True)
-class CCE:
-    """Coarse correlated equilibria with their certificates."""
-
-    joint: Array
-    """sigma (..., A1, A2)."""
-    gap: Array
-    """The most that a player gains by ignoring sigma (...), measured."""
-    stage: IntArray
-    """Index into STAGES of what solved the game (...)."""
-
-
-@dataclass(frozen=True)
-class Nash:
-    """Nash equilibria of zero-sum games with their certificates."""
-
-    row: Array
-    """x (..., A1), the mixture of the player who maximises."""
-    column: Array
-    """y (..., A2)."""
-    value: Array
-    """Of the game (...), off by at most half the gap."""
-    gap: Array
-    """max_a (M y)_a - min_b (x'M)_b (...), measured."""
-
-
-def solve_cce(
-    q_upper: ArrayLike,
-    q_lower: ArrayLike,
-    tolerance: float = 1e-7,
-    start: ArrayLike | None = None,
-    objective: Objective = "any",
-) -> CCE:
-    """One coarse correlated equilibrium a game, one game or any batch of them.
-
-    q_upper, q_lower  (..., A1, A2)  the row player maximises the first, the column player minimises
-                                     the second
-    tolerance                        largest gap that is accepted, or 2e-13 of the largest payoff
-                                     where that is more: all games get there, less may be rounding
-    start             (..., A1, A2)  a guess, mostly the answer of the last round
-    objective                        "any" takes the first equilibrium found; "tight" minimises
-                                     <sigma, U - L> among all of them, by linear programming; a
-                                     game on which that fails gets any, and another stage than
-                                     "linear-program" says so
-
-    A game's answer does not depend on the batch, except in linear programs, which the games along
-    the last leading axis share.
-    """
-    upper, lower = _checked("q_upper", q_upper), _checked("q_lower", q_lower)
-    _check_options(upper, lower, tolerance, objective)
-    guess = None if start is None else _checked_start(start, upper.shape)
-    return _Search(upper, lower, guess, tolerance).run(objective)
-
-
-def solve_nash(payoff: ArrayLike, tolerance: float = 1e-7) -> Nash:
-    """A Nash equilibrium of each zero-sum game; the row player maximises.   payoff M (..., A1, A2)
-
-    The marginals of a CCE of (M, M) are one, since its two gains add up to the duality gap.
-    """
-    matrix = _checked("payoff", payoff)
-    _check_options(matrix, matrix, tolerance, "any")  # names the tolerance before it is halved
-    joint = solve_cce(matrix, matrix, tolerance / 2).joint
-    row, column = joint.sum(-1), joint.sum(-2)
-    best, worst = best_responses(matrix, row, column)
-    return Nash(row, column, (best + worst) / 2, best - worst)
-
-
-def deviation_gain(joint: ArrayLike, q_upper: ArrayLike, q_lower: ArrayLike) -> Array:
-    """Largest gain of one player from ignoring the joint play, iota of Definition iota-CCE.
-
-    joint sigma, q_upper U, q_lower L  (..., A1, A2); returns (...)
-    """
-    arrays = (np.asarray(a, dtype=np.float64) for a in (joint, q_upper, q_lower))
-    games = np.broadcast_arrays(*arrays)
-    return measured_gap(*map(games_last, games)).reshape(games[0].shape[:-2])
-
-
-def best_responses(payoff: Array, row: Array, column: Array) -> tuple[Array, Array]:
-    """What each player gets from a best reply to the other: max_a (M y)_a and min_b (x'M)_b.
-
-    payoff M (..., A1, A2), row x (..., A1), column y (..., A2); returns two of shape (...)
-    """
-    best = (payoff * column[..., None, :]).sum(-1).max(-1)
-    worst = (payoff * row[..., :, None]).sum(-2).min(-1)
-    return np.asarray(best), np.asarray(worst)
-
-
-class _Search:
-    """The games, the best answer to each so far, and its gap."""
-
-    def __init__(self, upper: Array, lower: Array, guess: Array | None, tolerance: float):
-        self.batch = upper.shape[:-2]
-        self.upper, self.lower = games_last(upper), games_last(lower)
-        self.guess = None if guess is None else games_last(guess)
-        self.joint = np.full(self.upper.shape, np.nan)
-        self.gap = np.full(self.upper.shape[-1], np.inf)
-        self.stage = np.full(self.gap.shape, -1)
-        largest = np.maximum(np.abs(self.upper), np.abs(self.lower)).max((0, 1))
-        unit = DOUBLE.eps * largest + DOUBLE.smallest_subnormal  # the latter for tiny payoffs
-        self.limit = np.maximum(tolerance, ROUNDING * unit)
-
-    def run(self, objective: Objective) -> CCE:
-        """All stages. The tight program comes first: every other stage takes any equilibrium."""
-        if objective == "tight":
-            self.linear_programs(objective)
-        n_rows, n_columns, n_games = self.upper.shape
-        for part in chunks(n_games, CACHED_PAYOFFS // (n_rows * n_columns)):
-            self.cascade(part, BATCHED)
-        if objective == "any":
-            self.linear_programs(objective)
-        self.cascade(slice(0, None), ("exact",))
-        return self.answer()
-
-    def cascade(self, games: slice, stages: tuple[str, ...]) -> None:
-        """These stages, each on what is left."""
-        for stage in stages:
-            left = games.start + np.flatnonzero(self.gap[games] > self.limit[games])
-            if not left.size:
-                return
-            upper, lower, limit = self.upper[..., left], self.lower[..., left], self.limit[left]
-            if stage != "previous":
-                self.offer(stage, left, PROPOSALS[stage](upper, lower, limit), upper, lower)
-            elif self.guess is not None:
-                self.offer(stage, left, self.guess[..., left], upper, lower)
-
-    def offer(self, stage: str, games: IntArray, joint: Array, upper: Array, lower: Array) -> None:
-        """Take proposals (A1, A2, games) that are better than what there was; NaN never is."""
-        gap = measured_gap(joint, upper, lower)
-        better = gap < self.gap[games]
-        taken = games[better]
-        self.joint[..., taken], self.gap[taken] = joint[..., better], gap[better]
-        self.stage[taken] = STAGES.index(stage)
-
-    def linear_programs(self, objective: Objective) -> None:
-        """Games share a program along the last leading axis only, so that the answers of one seed
-        do not depend on the other seeds."""
-        left = np.flatnonzero(self.gap > self.limit)
-        row_of = left // (self.batch[-1] if self.batch else 1)
-        for row in np.unique(row_of):
-            games = left[row_of == row]
-            upper, lower = self.upper[..., games], self.lower[..., games]
-            cost = upper - lower if objective == "tight" else np.zeros(upper.shape)
-            joint = cce_by_lp(*(a.transpose(2, 0, 1) for a in (upper, lower, cost)))
-            self.offer("linear-program", games, joint.transpose(1, 2, 0), upper, lower)
-
-    def answer(self) -> CCE:
-        """Of every game, or an error that names the worst."""
-        bad = np.flatnonzero(self.gap > self.limit)
-        if bad.size:
-            worst = bad[self.gap[bad].argmax()]
-            index = tuple(int(i) for i in np.unravel_index(worst, self.batch))
-            n_rows, n_columns = self.upper.shape[:2]
-            raise ArithmeticError(
-                f"the best CCE of game {index} ({n_rows}x{n_columns}) is off by "
-                f"{self.gap[worst]:.1e}, above the limit {self.limit[worst]:.1e}, where the exact "
-                "stage leaves rounding at most; please report this game, or raise the tolerance"
-            )
-        joint = games_first(self.joint, self.batch)
-        return CCE(joint, self.gap.reshape(self.batch), self.stage.reshape(self.batch))
-
-
-def _pure(upper: Array, lower: Array, limit: Array) -> Array:
-    """The cell from which the better placed player gains least by moving alone."""
-    gains = np.maximum(upper.max(0) - upper, lower - lower.min(1)[:, None])
-    best = gains.reshape(-1, gains.shape[-1]).argmin(0)
-    joint = np.zeros((gains.shape[0] * gains.shape[1], gains.shape[-1]))
-    joint[best, np.arange(len(best))] = 1.0
-    return joint.reshape(gains.shape)
-
-
-def _midpoint(upper: Array, lower: Array, limit: Array) -> Array:
-    """The Nash x (x) y of a zero-sum game N between U and L, where that is surely good enough.
-
-    Write (U - L)/2 = c + r(a) + s(b) + E, the means over rows and columns taken out of E, and take
-    N = (U + L)/2 + r - s. Terms in b alone leave the row player indifferent, so U plays like N + E,
-    and L like N - E. At a Nash of N each player gains a difference of two means of E: gap <= range.
-    """
-    half = (upper - lower) / 2
-    by_row = sum_in_order(half, axis=1)[:, None] / half.shape[1]
-    by_column = sum_in_order(half) / half.shape[0]
-    rest = half - by_row - by_column  # E - c, of the same range
-    near = np.flatnonzero(np.ptp(rest, (0, 1)) <= limit)
-    joint = np.full(upper.shape, np.nan)
-    if near.size:
-        middle = ((upper + lower) / 2 + by_row - by_column)[..., near]
-        x, y = lemke_howson(middle, -middle)
-        joint[..., near] = x[:, None] * y
-    return joint
-
-
-def _pivoting(upper: Array, lower: Array, limit: Array) -> Array:
-    """A Nash of the bimatrix game (U, -L), which is a CCE."""
-    x, y = lemke_howson(upper, -lower)
-    return np.asarray(x[:, None] * y)
-
-
-def _exact(upper: Array, lower: Array, limit: Array) -> Array:
-    x, y = exact_lemke_howson(upper, -lower)
-    return np.asarray(x[:, None] * y)
 
 
 PROPOSALS: dict[str, Callable[[Array, Array, Array], Array]] = {
@@ -404,36 +357,125 @@ PROPOSALS: dict[str, Callable[[Array, Array, Array], Array]] = {
 }
 
 
+# Linear programming: minimize <sigma, cost> over all CCE, many games in one block-diagonal program
+
+MOST_GAMES = 200  # per program; larger programs cost more per game
+MOST_COEFFICIENTS = 400_000  # per program; the solver needs about 200 bytes for each
+FINE, DEFAULT = 1e-10, 1e-7  # feasibility tolerances of the solver
+
+
+def cce_by_lp(upper: Array, lower: Array, cost: Array) -> Array:
+    """sigma (B, A1, A2), or NaN where the solver failed.
+
+    upper U, lower L, cost  (B, A1, A2)
+    """
+    sigma = np.empty(upper.shape)
+    for part in chunks(len(upper), games_per_program(*upper.shape[1:])):
+        sigma[part] = _solve(_unit(upper[part]), _unit(lower[part]), _unit(cost[part]))
+    return sigma
+
+
+def games_per_program(n_rows: int, n_columns: int) -> int:
+    """The number of games for which a program takes less than 100 MB, at least 1."""
+    coefficients = (n_rows + n_columns) * (n_rows * n_columns)  # of one game, see `deviations`
+    return max(1, min(MOST_GAMES, MOST_COEFFICIENTS // coefficients))
+
+
+def deviations(upper: Array, lower: Array) -> Array:
+    """The coefficients (B, A1 + A2, A1 A2) of the inequalities, those of the row player first."""
+    rows = upper[:, :, None, :] - upper[:, None, :, :]  # [a', a, b]
+    columns = lower[:, None, :, :] - lower.swapaxes(1, 2)[:, :, :, None]  # [b', a, b]
+    flat = (len(upper), -1, upper.shape[1] * upper.shape[2])
+    return np.concatenate([rows.reshape(flat), columns.reshape(flat)], axis=1)
+
+
+def _unit(payoff: Array) -> Array:
+    """Payoffs scaled to [0, 1] in every game, since the tolerances of the solver are absolute."""
+    least = payoff.min((-2, -1), keepdims=True)
+    width = payoff.max((-2, -1), keepdims=True) - least
+    return np.asarray((payoff - least) / np.where(width > 0, width, 1.0))
+
+
+def _solve(upper: Array, lower: Array, cost: Array) -> Array:
+    """One program for all games; if it fails, two programs of half the size.
+
+    The solver drops coefficients near 1e-9 and may then report infeasibility, so that one game can
+    make the program of all games fail.
+    """
+    sigma = _one_program(upper, lower, cost, FINE)
+    if sigma is None and len(upper) > 1:
+        halves = (slice(0, len(upper) // 2), slice(len(upper) // 2, None))
+        return np.concatenate([_solve(upper[h], lower[h], cost[h]) for h in halves])
+    if sigma is None:
+        sigma = _one_program(upper, lower, cost, DEFAULT)
+    return np.full(upper.shape, np.nan) if sigma is None else sigma
+
+
+def _one_program(upper: Array, lower: Array, cost: Array, tolerance: float) -> Array | None:
+    blocks = deviations(upper, lower)
+    n_games, n_deviations, n_cells = blocks.shape
+    result = linprog(
+        cost.ravel(),
+        A_ub=_block_diagonal(blocks),
+        b_ub=np.zeros(n_games * n_deviations),
+        A_eq=_block_diagonal(np.ones((n_games, 1, n_cells))),
+        b_eq=np.ones(n_games),
+        method="highs",
+        options={
+            "primal_feasibility_tolerance": tolerance,
+            "dual_feasibility_tolerance": tolerance,
+            "maxiter": 100 * n_games * (n_deviations + n_cells),  # 100 times the usual number
+        },
+    )
+    if result.status != 0:
+        return None
+    sigma = np.maximum(result.x.reshape(upper.shape), 0.0)
+    return np.asarray(sigma / sigma.sum((-2, -1), keepdims=True))
+
+
+def _block_diagonal(blocks: Array) -> csr_array:
+    """The sparse matrix (B m, B n) with the dense blocks (B, m, n) on its diagonal."""
+    n_games, m, n = blocks.shape
+    columns = np.arange(n_games)[:, None, None] * n + np.arange(n) + np.zeros((m, 1), dtype=int)
+    starts = np.arange(0, blocks.size + 1, n)
+    return csr_array((blocks.ravel(), columns.ravel(), starts), shape=(n_games * m, n_games * n))
+
+
+# Checks of arguments
+
+
 def _checked(name: str, payoff: ArrayLike) -> Array:
-    """The games as finite floats (..., A1, A2), or an error that names the first bad entry."""
+    """The games as finite floats (..., A1, A2)."""
     array = np.asarray(payoff)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if array.ndim < 2 or 0 in array.shape[-2:]:
         raise ValueError(f"{name} must have shape (..., A1, A2), actions last, got {array.shape}")
-    numbers = array.astype(np.float64)
-    bad = ~(np.abs(numbers) <= LARGEST_PAYOFF)  # NaN too
-    if bad.any():
-        first = tuple(int(i) for i in np.argwhere(bad)[0])
+    floats = array.astype(np.float64)
+    invalid = ~(np.abs(floats) <= LARGEST_PAYOFF)  # includes NaN
+    if invalid.any():
+        first = tuple(int(i) for i in np.argwhere(invalid)[0])
         raise ValueError(
-            f"{name}{list(first)} is {numbers[first]}; equilibria need finite payoffs up to "
+            f"{name}{list(first)} is {floats[first]}; payoffs must be finite and at most "
             f"{LARGEST_PAYOFF:g}; clip or drop this game, or divide it by a constant"
         )
-    return numbers
+    return floats
 
 
 def _checked_start(start: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Distributions (..., A1, A2): what does not sum to 1 could seem to have no gap at all."""
+    """Distributions (..., A1, A2); the gap of an array that does not sum to 1 means nothing."""
     guess = _checked("start", start)
     if guess.shape != shape:
-        raise ValueError(f"start has shape {guess.shape}, the games have {shape}; pass one a game")
-    mass = guess.sum((-2, -1))
-    wrong = (guess < 0).any((-2, -1)) | (np.abs(mass - 1) > 1e-9)
-    if wrong.any():
-        first = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(
-            f"start{list(first)} is no distribution (least entry {guess[first].min():.3g}, sum "
-            f"{mass[first]:.9g}); pass the joint play of an earlier call, or None"
+            f"start has shape {guess.shape}, the games have {shape}; pass one per game"
+        )
+    mass = guess.sum((-2, -1))
+    invalid = (guess < 0).any((-2, -1)) | (np.abs(mass - 1) > 1e-9)
+    if invalid.any():
+        first = tuple(int(i) for i in np.argwhere(invalid)[0])
+        raise ValueError(
+            f"start{list(first)} is not a distribution (smallest entry {guess[first].min():.3g}, "
+            f"sum {mass[first]:.9g}); pass the joint play of an earlier call, or None"
         )
     return guess
 
@@ -441,7 +483,7 @@ def _checked_start(start: ArrayLike, shape: tuple[int, ...]) -> Array:
 def _check_options(upper: Array, lower: Array, tolerance: float, objective: str) -> None:
     if upper.shape != lower.shape:
         raise ValueError(
-            f"q_upper has shape {upper.shape} and q_lower {lower.shape}; pass one pair a game"
+            f"q_upper has shape {upper.shape} and q_lower {lower.shape}; pass one pair per game"
         )
     if not tolerance >= 0:
         raise ValueError(f"tolerance must be at least 0, got {tolerance}")

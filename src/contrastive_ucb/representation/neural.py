@@ -1,14 +1,15 @@
-"""The neural function class: phi and psi as networks with positive outputs, all steps h at once.
+"""The neural function class: phi and psi as networks with positive outputs, for all steps h.
 
 | paper        | here          | shape         |                                               |
 |--------------|---------------|---------------|-----------------------------------------------|
 | phi~_h(o,a)  | `log_phi`     | (H, n, A, d)  | simplex or softplus head                      |
 | psi~_h(o')   | `log_psi`     | (H, n, d)     | exp or softplus head                          |
-| f = psi'phi  | `log_ratio`   | (H, n, m)     | as a logarithm only, which is the logit       |
-| L_h          | `shared_loss` | (H,)          | positives against negatives that all share    |
-| L_h          | `paper_loss`  | (H,)          | one label a tuple, as the paper samples       |
+| f = psi'phi  | `log_ratio`   | (H, n, m)     | as a logarithm, which is the logit            |
+| L_h          | `shared_loss` | (H,)          | positives against common negatives            |
+| L_h          | `paper_loss`  | (H,)          | one label per tuple, as in the paper          |
+| phi^, psi^   | `Fitted`      |               | trained networks in the gauge of erratum E3   |
 
-Weights have a leading axis H: a layer is one batched product for all steps. 1/f is never formed.
+Weights have a leading axis H, so a layer is one batched product for all steps. 1/f is never formed.
 """
 
 from __future__ import annotations
@@ -26,19 +27,22 @@ from torch.nn.functional import logsigmoid, softplus
 from contrastive_ucb.core.arrays import Array, IntArray
 
 Weights = dict[str, Tensor]
-SAFE = 40.0  # exponents up to this size: a product of two such exponentials is normal in float32
-TINY = 1e-30  # what a sum of exponentials may come to: its logarithm is that of nothing
+Observations = Array | NDArray[np.float32]
+SAFE = 40.0  # the product of two exponentials of at most this exponent is normal in float32
+TINY = 1e-30  # lower bound on sums of exponentials before the logarithm
 
 
 @dataclass(frozen=True)
 class NeuralClass:
-    """The shape of the networks.
+    """The architecture of the networks.
 
-    size        D of the observations
-    extra       numbers that psi reads behind the next observation, such as the reward that came
-    hidden      tanh units beside the linear part; 0: the logits are linear in the input
-    harmonics   cos and sin of so many waves a coordinate are the input, for bounded observations
+    size        D, the dimension of the observations
+    extra       number of additional inputs of psi, such as the reward
+    hidden      number of tanh units beside the linear part; 0: logits are linear in the input
+    harmonics   number of cosines and sines per coordinate that replace bounded observations
     low, high   (D,) bounds, for the harmonics
+    simplex     softmax head of phi instead of softplus
+    exponential exp head of psi instead of softplus
     """
 
     size: int
@@ -54,12 +58,74 @@ class NeuralClass:
 
     @property
     def n_inputs(self) -> int:
-        """F: the coordinates or their waves, and a 1."""
+        """F: the coordinates or their harmonics, and a constant 1."""
         return 1 + self.size * (2 * self.harmonics or 1)
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """Trained networks of all steps, with the normalization of their inputs and outputs.
+
+    shift, scale  (H, 1, D)  standardization of the inputs
+    log_mass      (H, d)     log E[psi~_j] under P^-, which fixes the gauge
+    loss                     contrastive loss of the last batch, mean over h; NaN if not known
+    """
+
+    shape: NeuralClass
+    weights: Weights
+    shift: Tensor
+    scale: Tensor
+    log_mass: Tensor
+    loss: float = nan
+
+    @torch.no_grad()
+    def gauged(self, nodes: Observations) -> Fitted:
+        """Line 7: fix the gauge so that every measure has mass 1 on the nodes (H, m, D)."""
+        psi = log_psi(self.shape, self.weights, self._read(nodes))
+        return replace(self, log_mass=torch.logsumexp(psi, 1) - float(np.log(nodes.shape[1])))
+
+    @torch.no_grad()
+    def features(self, observations: Observations) -> Array:
+        """phi^_h(o, a) at every step   (H, n, D) -> (H, n, A, d)"""
+        phi = log_phi(self.shape, self.weights, self._read(observations))
+        return _float64(normalized(phi, self.log_mass))
+
+    @torch.no_grad()
+    def features_of(self, observations: Observations, actions: IntArray) -> Array:
+        """phi^_h(z) of the given pairs   (H, n, D), (H, n) -> (H, n, d)"""
+        read = self._read(observations)
+        phi = log_phi_of(self.shape, self.weights, read, torch.from_numpy(actions))
+        return _float64(normalized(phi[:, :, None], self.log_mass)[:, :, 0])
+
+    @torch.no_grad()
+    def measures(self, observations: Observations) -> Array:
+        """psi^_h,j(o') P^-(o') if each o' represents an equal share of P^-
+
+        (H, m, D) -> (H, d, m); on the nodes of the gauge every measure has mass 1
+        """
+        psi = log_psi(self.shape, self.weights, self._read(observations))
+        return _float64((psi - self.log_mass[:, None]).exp().mT / observations.shape[1])
+
+    def at(self, step: int) -> Fitted:
+        """The networks of one step."""
+        at = slice(step, step + 1)
+        weights = {name: tensor[at] for name, tensor in self.weights.items()}
+        return Fitted(self.shape, weights, self.shift[at], self.scale[at], self.log_mass[at])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "shape"}
+
+    @staticmethod
+    def of_state(shape: NeuralClass, state: dict[str, Any]) -> Fitted:
+        return Fitted(shape, **state)
+
+    def _read(self, observations: Observations) -> Tensor:
+        tensor = torch.from_numpy(np.ascontiguousarray(observations, dtype=np.float32))
+        return inputs(self.shape, tensor, self.shift, self.scale)
+
+
 def initial_weights(shape: NeuralClass, horizon: int, random: np.random.Generator) -> Weights:
-    """Small random weights; equal latents would stay equal, so they start apart."""
+    """Small random weights; latents with equal weights would remain equal."""
     n_inputs = shape.n_inputs
     sizes = {
         "phi": (n_inputs, shape.n_actions * shape.rank),
@@ -76,16 +142,16 @@ def initial_weights(shape: NeuralClass, horizon: int, random: np.random.Generato
 
 
 def inputs(shape: NeuralClass, observations: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
-    """What the networks read of observations (H, n, D): (H, n, F), extra numbers as they are.
+    """The inputs (H, n, F) of the networks for observations (H, n, D) and extra inputs.
 
-    shift, scale  (H, 1, D)  of a standardisation; 0 and 1 leave the observations alone
+    shift, scale  (H, 1, D)  standardization; 0 and 1 for none
     """
     observations, extra = observations[..., : shape.size], observations[..., shape.size :]
     if shape.harmonics:
         low, high = observations.new_tensor(shape.low), observations.new_tensor(shape.high)
         turns = 2 * pi * (observations - low) / (high - low)
-        waves = turns.unsqueeze(-1) * torch.arange(1.0, shape.harmonics + 1)
-        read = torch.cat([waves.cos(), waves.sin()], -1).flatten(-2)
+        angles = turns.unsqueeze(-1) * torch.arange(1.0, shape.harmonics + 1)
+        read = torch.cat([angles.cos(), angles.sin()], -1).flatten(-2)
     else:
         read = (observations - shift) / scale
     return torch.cat([read, extra, torch.ones_like(read[..., :1])], -1)
@@ -98,7 +164,7 @@ def log_phi(shape: NeuralClass, weights: Weights, read: Tensor) -> Tensor:
 
 
 def log_phi_of(shape: NeuralClass, weights: Weights, read: Tensor, actions: Tensor) -> Tensor:
-    """The same for one action a row.   read (H, n, F), actions (H, n) -> (H, n, d)"""
+    """log phi~_h of one action per row.   read (H, n, F), actions (H, n) -> (H, n, d)"""
     logits = _phi_logits(shape, weights, read)
     chosen = logits.gather(2, actions[..., None, None].expand(-1, -1, 1, shape.rank)).squeeze(2)
     return chosen.log_softmax(-1) if shape.simplex else _log_softplus(chosen)
@@ -111,10 +177,10 @@ def log_psi(shape: NeuralClass, weights: Weights, read: Tensor) -> Tensor:
 
 
 def log_ratio(phi: Tensor, psi: Tensor) -> Tensor:
-    """log f for every pair of a row and a column: logsumexp_j(log phi_j + log psi_j).
+    """log f of every pair of rows: logsumexp_j(log phi_j + log psi_j).
 
-    phi (H, n, d), psi (H, m, d), both logarithms; returns (H, n, m). With the largest term of
-    either side taken out, the sum of exponentials is a batched product.
+    phi (H, n, d), psi (H, m, d), both logarithms; returns (H, n, m). With the maximum of each row
+    subtracted, the sum of exponentials is a batched product.
     """
     top, peak = phi.detach().amax(-1, keepdim=True), psi.detach().amax(-1, keepdim=True)
     total = torch.bmm((phi - top).exp(), (psi - peak).exp().mT)
@@ -124,9 +190,9 @@ def log_ratio(phi: Tensor, psi: Tensor) -> Tensor:
 def shared_loss(phi: Tensor, psi: Tensor, psi_negative: Tensor) -> Tensor:
     """Every positive against the same draws of P^-: cross-entropy with the logit log f.
 
-    phi, psi      (H, n, d)  of the positives (z, s')
-    psi_negative  (H, m, d)  of the draws; returns (H,), the mean over positives plus that over
-                             pairs of a positive's z and a draw
+    phi, psi      (H, n, d)  logarithms at the positives (z, s')
+    psi_negative  (H, m, d)  logarithms at the draws; returns (H,), the mean over positives plus
+                             the mean over all pairs of a z and a draw
     """
     positive = torch.logsumexp(phi + psi, -1)
     negative = log_ratio(phi, psi_negative)
@@ -134,20 +200,21 @@ def shared_loss(phi: Tensor, psi: Tensor, psi_negative: Tensor) -> Tensor:
 
 
 def paper_loss(phi: Tensor, psi: Tensor, labels: Tensor) -> Tensor:
-    """y log(1 + 1/f) + (1 - y) log(1 + f), the mean over tuples (eq. contra-loss).
+    """y log(1 + 1/f) + (1 - y) log(1 + f), mean over tuples (eq. contra-loss).
 
-    phi, psi  (H, n, d)  of (z, s'), where s' is a draw of P^- if the label (H, n) is 0
+    phi, psi  (H, n, d)  logarithms at (z, s'), where s' is drawn from P^- if the label is 0
+    labels    (H, n)     y; returns (H,)
     """
     logit = torch.logsumexp(phi + psi, -1)
     return (softplus(logit) - labels * logit).mean(-1)
 
 
 def shared_slopes(phi: Tensor, psi: Tensor, psi_negative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradient of the sum of `shared_loss` in its three arguments, written out.
+    """The gradient of the sum of `shared_loss` in its three arguments, in closed form.
 
-    With e the exponentials that are left when the largest ones are taken out, a pair's part is
+    With e the exponentials after subtraction of the maxima, a pair contributes
     e_phi e_psi / (1 + f) = e_phi e_psi / (exp(-top - peak) + sum_j e_phi e_psi): two products and
-    one division for all pairs, where autograd goes through them six times.
+    one division for all pairs, where autograd needs six passes.
     """
     n, m = phi.shape[1], psi_negative.shape[1]
     both = _responsibilities(phi, psi, torch.ones_like(phi[..., 0])) / n
@@ -160,16 +227,16 @@ def shared_slopes(phi: Tensor, psi: Tensor, psi_negative: Tensor) -> tuple[Tenso
 
 
 def paper_slopes(phi: Tensor, psi: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradient of the sum of `paper_loss` in its first two arguments, which is the same."""
+    """The gradient of the sum of `paper_loss` in its first two arguments, which are equal."""
     both = _responsibilities(phi, psi, labels) / phi.shape[1]
     return both, both
 
 
-def normalised(phi: Tensor, log_mass: Tensor) -> Tensor:
+def normalized(phi: Tensor, log_mass: Tensor) -> Tensor:
     """phi^ in the gauge of erratum E3, in the simplex.
 
     phi       (H, n, A, d)  logarithms
-    log_mass  (H, d)        of E[psi~_j] under P^-; with it taken out every psi^_j has mass 1
+    log_mass  (H, d)        log E[psi~_j] under P^-; divided by it, every psi^_j has mass 1
     """
     return (phi + log_mass[:, None, None]).softmax(-1)
 
@@ -180,7 +247,7 @@ def _phi_logits(shape: NeuralClass, weights: Weights, read: Tensor) -> Tensor:
 
 
 def _responsibilities(phi: Tensor, psi: Tensor, labels: Tensor) -> Tensor:
-    """(sigmoid(log f) - y) phi_j psi_j / f, the slope of the cross-entropy   (H, n, d)"""
+    """(sigmoid(log f) - y) phi_j psi_j / f, the gradient of the cross-entropy   (H, n, d)"""
     logit = torch.logsumexp(phi + psi, -1, keepdim=True)
     return (phi + psi - logit).exp() * (logit.sigmoid() - labels[..., None])
 
@@ -188,8 +255,8 @@ def _responsibilities(phi: Tensor, psi: Tensor, labels: Tensor) -> Tensor:
 def _inverse(top: Tensor, peak: Tensor) -> Tensor:
     """exp(-top - peak) for every pair   (H, n, 1), (H, 1, m) -> (H, n, m)
 
-    As a product of two exponentials it costs a tenth of a refit less, but that is inf * 0 where
-    phi is tiny and psi huge.
+    The product of two exponentials makes a fit 10% faster, but it is inf * 0 if phi is tiny and
+    psi is huge.
     """
     if bool(top.abs().max() < SAFE) and bool(peak.abs().max() < SAFE):
         return (-top).exp() * (-peak).exp()
@@ -205,78 +272,13 @@ def _logits(shape: NeuralClass, weights: Weights, head: str, read: Tensor) -> Te
 
 
 def _log_softplus(logits: Tensor) -> Tensor:
-    """log(log(1 + e^x)), which is about x for very negative x, where the inner logarithm is 0."""
+    """log(log(1 + e^x)); for very negative x, where log(1 + e^x) underflows, it is close to x."""
     return torch.where(logits < -15, logsigmoid(logits), softplus(logits).clamp_min(TINY).log())
 
 
 def _normal(random: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Tensor:
     drawn = random.standard_normal(shape, dtype=np.float32) / np.float32(sqrt(fan_in))
     return torch.from_numpy(np.asarray(drawn, dtype=np.float32))
-
-
-Observations = Array | NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """Weights with what belongs to them.
-
-    shift, scale  (H, 1, D)  of the inputs
-    log_mass      (H, d)     log E[psi~_j] under P^-, which fixes the gauge
-    loss                     the contrastive loss of the last batch, mean over h; nan: of old ones
-    """
-
-    shape: NeuralClass
-    weights: Weights
-    shift: Tensor
-    scale: Tensor
-    log_mass: Tensor
-    loss: float = nan
-
-    @torch.no_grad()
-    def gauged(self, nodes: Observations) -> Fitted:
-        """Line 7: the gauge in which every measure has mass 1 on the nodes (H, m, D)."""
-        psi = log_psi(self.shape, self.weights, self._read(nodes))
-        return replace(self, log_mass=torch.logsumexp(psi, 1) - float(np.log(nodes.shape[1])))
-
-    @torch.no_grad()
-    def features(self, observations: Observations) -> Array:
-        """phi^_h(o, a) at every step   (H, n, D) -> (H, n, A, d)"""
-        phi = log_phi(self.shape, self.weights, self._read(observations))
-        return _float64(normalised(phi, self.log_mass))
-
-    @torch.no_grad()
-    def features_of(self, observations: Observations, actions: IntArray) -> Array:
-        """phi^_h(z) of given pairs   (H, n, D), (H, n) -> (H, n, d)"""
-        read = self._read(observations)
-        phi = log_phi_of(self.shape, self.weights, read, torch.from_numpy(actions))
-        return _float64(normalised(phi[:, :, None], self.log_mass)[:, :, 0])
-
-    @torch.no_grad()
-    def measures(self, observations: Observations) -> Array:
-        """psi^_h,j(o') P^-(o') where each o' stands for an equal share of P^-
-
-        (H, m, D) -> (H, d, m); on the nodes of the gauge every measure has mass 1
-        """
-        psi = log_psi(self.shape, self.weights, self._read(observations))
-        return _float64((psi - self.log_mass[:, None]).exp().mT / observations.shape[1])
-
-    def at(self, step: int) -> Fitted:
-        """The same for one step alone."""
-        one = slice(step, step + 1)
-        weights = {name: tensor[one] for name, tensor in self.weights.items()}
-        return Fitted(self.shape, weights, self.shift[one], self.scale[one], self.log_mass[one])
-
-    def state_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "shape"}
-
-    @staticmethod
-    def of_state(shape: NeuralClass, state: dict[str, Any]) -> Fitted:
-        return Fitted(shape, **state)
-
-    def _read(self, observations: Observations) -> Tensor:
-        seen = torch.from_numpy(np.ascontiguousarray(observations, dtype=np.float32))
-        return inputs(self.shape, seen, self.shift, self.scale)
 
 
 def _float64(tensor: Tensor) -> Array:

@@ -1,8 +1,8 @@
-"""Minimising the contrastive loss over networks: Adam on all steps h at once (line 6).
+"""Minimization of the contrastive loss over networks: AdamW on all steps h together (line 6).
 
-Every round starts from new random weights, unless a warm start is asked for. Early data is mostly
-of dead ends, and a softmax that was saturated on it does not come back: in a pilot warm starts
-never opened the rich lock.
+Every round starts from new random weights unless a warm start is requested. Early data comes mostly
+from absorbing states, and a softmax that is saturated on it does not recover: in a pilot, warm
+starts never solved RichLock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from contrastive_ucb.representation.neural import (
     shared_slopes,
 )
 
-READ: dict[Sampler, tuple[str, ...]] = {  # the tables of the data that training reads
+READ: dict[Sampler, tuple[str, ...]] = {  # the arrays of the data that training uses
     "shared": ("observation", "action", "following"),
     "paper": ("observation", "action", "contrast", "label"),
 }
@@ -38,13 +38,13 @@ READ: dict[Sampler, tuple[str, ...]] = {  # the tables of the data that training
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the networks are trained in a round; the defaults are those of `NeuralConfig`.
+    """How the networks are trained in a round; the defaults are in `NeuralConfig`.
 
-    least_steps   of Adam
-    epochs        passes over the data that they are at least
-    final_rate    of the learning rate, which falls to this part of it on a straight line
-    weight_decay  part of the learning rate by which a step shrinks the weights, so that the random
-                  ones they start from fade where the data does not hold them
+    least_steps   minimum number of optimizer steps
+    epochs        minimum number of passes over the data
+    final_rate    fraction of the learning rate to which it decays linearly
+    weight_decay  of AdamW; it removes the initial random weights where the data does not
+                  determine the function
     """
 
     sampler: Sampler
@@ -58,7 +58,7 @@ class Recipe:
     standardise: bool
 
     def steps(self, n_rows: int) -> int:
-        """Of Adam, for so many rows of a step h."""
+        """Number of optimizer steps for `n_rows` transitions per step h."""
         return max(self.least_steps, ceil(self.epochs * n_rows / self.batch_size))
 
 
@@ -70,46 +70,46 @@ def train(
     recipe: Recipe,
     random: np.random.Generator,
 ) -> Fitted:
-    """phi~ and psi~ of all steps, from the weights `start`; the gauge is not fixed yet."""
+    """Train phi~ and psi~ of all steps from the weights `start`; the gauge is not fixed yet."""
     weights = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
-    shift, scale = _standard(data) if recipe.standardise else _as_it_is(data)
+    shift, scale = _moments(data) if recipe.standardise else _identity(data)
     rate = torch.tensor(recipe.learning_rate)
-    optimiser = torch.optim.AdamW(
+    optimizer = torch.optim.AdamW(
         list(weights.values()), lr=rate, weight_decay=recipe.weight_decay, fused=True
     )
     rows, steps = _Rows(data, READ[recipe.sampler]), recipe.steps(int(data.n.max()))
     for step in range(steps):
         rate.fill_(recipe.learning_rate * (1 - (1 - recipe.final_rate) * step / steps))
         chosen = random.random((len(data.n), recipe.batch_size))
-        observation, action, seen, *label = rows.take(chosen)
+        observation, action, following, *label = rows.take(chosen)
         phi = log_phi_of(shape, weights, inputs(shape, observation, shift, scale), action)
         if recipe.sampler == "shared":
             drawn = negatives.draw(data, recipe.n_negatives, random)
-            seen = torch.cat([seen, torch.from_numpy(drawn)], 1)
-        psi = log_psi(shape, weights, inputs(shape, seen, shift, scale))
-        optimiser.zero_grad()
+            following = torch.cat([following, torch.from_numpy(drawn)], 1)
+        psi = log_psi(shape, weights, inputs(shape, following, shift, scale))
+        optimizer.zero_grad()
         torch.autograd.backward([phi, psi], _slopes(phi.detach(), psi.detach(), *label))
-        optimiser.step()
-    found = {name: tensor.detach() for name, tensor in weights.items()}
+        optimizer.step()
+    trained = {name: tensor.detach() for name, tensor in weights.items()}
     loss = float(_loss(phi.detach(), psi.detach(), *label))
-    return Fitted(shape, found, shift, scale, torch.zeros(len(data.n), shape.rank), loss)
+    return Fitted(shape, trained, shift, scale, torch.zeros(len(data.n), shape.rank), loss)
 
 
 def check_finite(fitted: Fitted, round_number: int) -> None:
-    """Stop at the first tensor that is no number any more."""
-    weights = {
+    """Raise if the weights or the masses have an entry that is not finite."""
+    tensors = {
         f"the weights {name!r} of the networks have": w for name, w in fitted.weights.items()
     }
-    for found_in, tensor in {**weights, "log_mass, the mass of psi, has": fitted.log_mass}.items():
+    for subject, tensor in {**tensors, "log_mass, the mass of psi, has": fitted.log_mass}.items():
         if not torch.isfinite(tensor).all():
             raise ArithmeticError(
-                f"{found_in} a NaN or infinite entry in round {round_number}; lower the"
+                f"{subject} a NaN or infinite entry in round {round_number}; lower the"
                 " learning rate"
             )
 
 
 def check_features(phi: Array, round_number: int) -> None:
-    """Stop where phi^ (H, n, d) is no number: finite weights can still have an infinite product."""
+    """Raise if phi^ (H, n, d) is not finite; products of finite weights can overflow."""
     broken = np.flatnonzero(~np.isfinite(phi).all((1, 2)))
     if len(broken):
         raise ArithmeticError(
@@ -119,14 +119,14 @@ def check_features(phi: Array, round_number: int) -> None:
 
 
 class _Rows:
-    """Tables of the data as tensors, for draws of so many rows a step."""
+    """Arrays of the data as tensors, for minibatches of rows per step."""
 
     def __init__(self, data: ObservationData, names: tuple[str, ...]):
         self.n, self.room = data.n, data.action.shape[1]
         self.flat = [torch.from_numpy(getattr(data, name)).flatten(0, 1) for name in names]
 
     def take(self, uniform: Array) -> list[Tensor]:
-        """One row for every uniform number (H, b), each (H, b, ...)"""
+        """One row per uniform number (H, b), each (H, b, ...)"""
         at = (uniform * self.n[:, None]).astype(np.int64)
         at += self.room * np.arange(len(self.n))[:, None]
         index = torch.from_numpy(at.ravel())
@@ -134,7 +134,7 @@ class _Rows:
 
 
 def _slopes(phi: Tensor, psi: Tensor, label: Tensor | None = None) -> list[Tensor]:
-    """The gradient of the loss in log phi and log psi; without labels, negatives are behind psi."""
+    """The gradient of the loss in log phi and log psi; without labels, psi ends with negatives."""
     if label is not None:
         return list(paper_slopes(phi, psi, label))
     n = phi.shape[1]
@@ -143,40 +143,40 @@ def _slopes(phi: Tensor, psi: Tensor, label: Tensor | None = None) -> list[Tenso
 
 
 def _loss(phi: Tensor, psi: Tensor, label: Tensor | None = None) -> Tensor:
-    """The loss whose slopes these are, mean over h."""
+    """The loss that belongs to `_slopes`, mean over h."""
     if label is not None:
         return paper_loss(phi, psi, label).mean()
     n = phi.shape[1]
     return shared_loss(phi, psi[:, :n], psi[:, n:]).mean()
 
 
-def _as_it_is(data: ObservationData) -> tuple[Tensor, Tensor]:
+def _identity(data: ObservationData) -> tuple[Tensor, Tensor]:
     horizon, _, size = data.observation.shape
     return torch.zeros(horizon, 1, size), torch.ones(horizon, 1, size)
 
 
-def _standard(data: ObservationData) -> tuple[Tensor, Tensor]:
-    """Mean and spread of the observations of each step   (H, 1, D) twice"""
-    steps = [_moments(data.observation[h, :n], h) for h, n in enumerate(data.n)]
-    mean, spread = (torch.from_numpy(np.stack(part)) for part in zip(*steps, strict=True))
-    return mean, spread
+def _moments(data: ObservationData) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of the observations of each step   (H, 1, D) each"""
+    steps = [_moments_of_step(data.observation[h, :n], h) for h, n in enumerate(data.n)]
+    mean, deviation = (torch.from_numpy(np.stack(part)) for part in zip(*steps, strict=True))
+    return mean, deviation
 
 
-def _moments(seen: Floats, step: int) -> tuple[Floats, Floats]:
-    """Both in float64: in float32 the square of 1e25 is infinite, and every input were 0.
+def _moments_of_step(observations: Floats, step: int) -> tuple[Floats, Floats]:
+    """Computed in float64: in float32 the square of 1e25 is infinite and every input would be 0.
 
-    A coordinate that never changes, up to rounding, keeps its scale.
+    A coordinate that is constant up to rounding keeps its scale.
     """
-    mean = seen.mean(0, dtype=np.float64, keepdims=True)
-    spread = seen.std(0, dtype=np.float64, keepdims=True)
-    reach = np.abs(seen - mean).max(0)  # what is divided by the spread
+    mean = observations.mean(0, dtype=np.float64, keepdims=True)
+    deviation = observations.std(0, dtype=np.float64, keepdims=True)
+    largest = np.abs(observations - mean).max(0)
     with np.errstate(over="ignore"):
-        found = [part.astype(np.float32) for part in (mean, spread, reach)]
-    if not all(np.isfinite(part).all() for part in found):
+        moments = [part.astype(np.float32) for part in (mean, deviation, largest)]
+    if not all(np.isfinite(part).all() for part in moments):
         raise ArithmeticError(
-            f"observations of step {step} go from {seen.min():.3g} to {seen.max():.3g}, so less"
-            " their mean, or over their spread, they are not finite in float32, below 3.4e38; use"
-            " standardise='off', or scale them in the environment"
+            f"observations of step {step} range from {observations.min():.3g} to"
+            f" {observations.max():.3g}, so their standardization exceeds 3.4e38, the limit of"
+            " float32; use standardise='off' or rescale them in the environment"
         )
-    changes = spread > np.maximum(1e-6, np.finfo(np.float32).eps * np.abs(mean))
-    return found[0], np.where(changes, found[1], np.float32(1))
+    varies = deviation > np.maximum(1e-6, np.finfo(np.float32).eps * np.abs(mean))
+    return moments[0], np.where(varies, moments[1], np.float32(1))

@@ -18,12 +18,11 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.batch import Env
 from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.finite_twin import OneHot
-from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.gym_observed import GymObserved
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
-from contrastive_ucb.envs.tabular import TabularMDP
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 
 if TYPE_CHECKING:
     from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB

@@ -20,10 +20,9 @@ from contrastive_ucb.agents.finite.learner import Learner
 from contrastive_ucb.agents.finite.neural_parts import check_table
 from contrastive_ucb.agents.finite.presets import preset
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv
-from contrastive_ucb.envs.tabular import TabularMDP
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 from contrastive_ucb.planning.value_iteration import greedy, plan
 
 MDP = TabularMDP | ObservedEnv

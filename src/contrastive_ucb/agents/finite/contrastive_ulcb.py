@@ -15,9 +15,9 @@ from contrastive_ucb.agents.finite.neural_parts import check_table
 from contrastive_ucb.agents.finite.presets import game_preset
 from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
 from contrastive_ucb.envs.batch import draw
-from contrastive_ucb.envs.games import TabularGame
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv
+from contrastive_ucb.envs.tabular import TabularGame
 from contrastive_ucb.planning.markov_game import Bounds, independent, marginals, plan_bounds
 from contrastive_ucb.planning.matrix_game import (
     CCE,

@@ -51,7 +51,7 @@ from contrastive_ucb.data.sampler import (
     steps_per_round,
 )
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.observed import ObservedEnv, Twin, check_shown
+from contrastive_ucb.envs.observed import ObservedEnv, Twin, check_observed
 from contrastive_ucb.planning.lookahead import Lookahead, Uncertainty, ahead_of, kernel_on
 from contrastive_ucb.representation.neural import Fitted, Weights, initial_weights
 from contrastive_ucb.representation.neural_fit import Recipe, check_features, check_finite, train
@@ -253,7 +253,7 @@ class ObservedWorld:
 
         def checked(step: int, seen: Array) -> Array:
             when = f"step {step} of round {round_number}"
-            check_shown(self.env.name, "observation", seen, when)
+            check_observed(self.env.name, "observation", seen, when)
             return policy(step, seen)
 
         return checked
