@@ -311,7 +311,7 @@ def _log(text: str) -> None:
 
 @dataclass(frozen=True)
 class PlainRuns:
-    """What a process needs to run the plain implementation.
+    """Arguments of the plain implementation, for this process and for another.
 
     fill     random steps in its memory
     batch    windows per update

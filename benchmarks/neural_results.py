@@ -28,7 +28,7 @@ ROUNDS = 3000  # of the continuous MDP
 LOCKS = {**RICH_LOCKS, 50: (400, 1)}  # H: maximal rounds, seeds
 LONG_SEED = 101  # at H=50; seed 100 was used there with the default settings
 LONG = "--alpha 0.04 --epochs 5"  # gamma = 2, and longer fits
-DEEP_SEEDS = {6: 3, 12: 1}  # seeds of the deep control, by H; at H=12 one takes half an hour
+DEEP_SEEDS = {6: 3, 12: 1}  # seeds of the deep control, by H; at H=12 one takes 30 minutes
 UPDATES_PER_STEP = 0.25  # of the deep control, as published; the default for vectors is 1
 
 
