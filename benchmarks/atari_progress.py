@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def progress(folder: Path) -> dict[str, Any]:
-    """How far a run is, its returns so far in twentieths of the run, and its score at the end."""
+    """The current step of a run, its mean returns per twentieth of the run, and its final score."""
     spec = json.loads((folder / "spec.json").read_text())
     config, metrics = spec["config"], folder / "metrics.jsonl"
     lines = [json.loads(line) for line in metrics.read_text().splitlines()]
@@ -62,22 +62,22 @@ def progress(folder: Path) -> dict[str, Any]:
 
 
 def published(game: str) -> dict[str, Any]:
-    """Human-normalized scores of the paper's table, the raw scores they stand for, and runs."""
+    """Human-normalized scores of the paper's table, their raw scores, and numbers of runs."""
     table = atari100k()
     at = table.games.index(game)
     low, high = float(table.random[at]), float(table.human[at])
-    found: dict[str, Any] = {"random": low, "human": high}
+    scores: dict[str, Any] = {"random": low, "human": high}
     for name in PUBLISHED:
         method = table.methods[name]
         score = float(method.scores[at])
         deviation = None if method.deviations is None else float(method.deviations[at])
-        found[name] = {
+        scores[name] = {
             "human_normalized": score,
             "standard_deviation": deviation,
             "raw": round(low + score * (high - low), 2),
             "runs": method.n_runs,
         }
-    return found
+    return scores
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run the deep experiments that are kept under results/deep/ and results/minatar/.
+"""Run the deep experiments and write their results to results/deep/ and results/minatar/.
 
     .venv/bin/python benchmarks/deep_results.py [FOLDER [NAME ...]]
 
@@ -21,7 +21,6 @@ from typing import Any
 
 from finite_results import ROOT, versions
 
-from contrastive_ucb.commands.bench_deep import MARKS
 from contrastive_ucb.evaluation.rollouts import constant_control, random_control
 from contrastive_ucb.report.records import records_of
 
@@ -48,7 +47,7 @@ PEERS = {name: f"--algo {name}" for name in ("curl", "drq", "drq-eps", "der", "o
 
 
 def _paced(words: str) -> str:
-    """The words with one more setting."""
+    """The options with the reduced number of updates."""
     return f"{words} {MINATAR_PACE}" if "--set" in words else f"{words} --set {MINATAR_PACE}"
 
 
@@ -67,14 +66,14 @@ COMPARISON = {
     )
     for game in GAMES
     for agent, words in PEERS.items()
-} | {  # SimPLe learns in phases, at a pace of its own
+} | {  # SimPLe learns in phases, with its own number of updates
     f"minatar-{game.lower()}-simple": (
         f"train MinAtar/{game}-v1 --algo simple --steps {MINATAR_STEPS}",
         3,
     )
     for game in GAMES
 }
-ROUNDED = {  # products in bfloat16, everything else as above
+ROUNDED = {  # matrix products in bfloat16, everything else as above
     f"minatar-{game.lower()}-spr-bfloat16": (
         f"train MinAtar/{game}-v1 {_paced('--algo spr --set precision=bfloat16')}"
         f" --steps {MINATAR_STEPS}",
@@ -109,8 +108,8 @@ CONTROL_SEEDS = 10
 def main() -> None:
     runs, *chosen = sys.argv[1:] or ["runs"]
     for word in chosen:
-        if not any(name.startswith(word) for name in [*EXPERIMENTS, *CONTROLS, "bench-deep"]):
-            sys.exit(f"no experiment begins with {word!r}; there are {', '.join(EXPERIMENTS)}")
+        if not any(name.startswith(word) for name in [*EXPERIMENTS, *CONTROLS]):
+            sys.exit(f"unknown experiment {word!r}; choose from {', '.join(EXPERIMENTS)}")
     for name, (env, play) in CONTROLS.items():
         if not chosen or name.startswith(tuple(chosen)):
             command = f"python benchmarks/deep_results.py runs {name}"
@@ -121,15 +120,12 @@ def main() -> None:
         if not chosen or name.startswith(tuple(chosen)):
             print(f"cucb {command} --seed 0 --seeds {seeds}", flush=True)
             summary = measure(f"{command} --seed 0 --seeds {seeds} --out {runs}")
-            rows = [_kept(run) for run in runs_of(summary)]
+            rows = [_with_curve(run) for run in runs_of(summary)]
             keep(name, {"command": f"cucb {command} --seed 0 --seeds {seeds} --json", "runs": rows})
-    if not chosen or "bench-deep" in chosen:
-        record = {"summary": measure("bench deep"), "marks": MARKS}
-        keep("bench-deep", {"command": "cucb bench deep --json", **record})
 
 
-def _kept(run: dict[str, Any]) -> dict[str, Any]:
-    """The summary of a run, with its learning curve in the place of its folder."""
+def _with_curve(run: dict[str, Any]) -> dict[str, Any]:
+    """The summary of a run with its learning curve instead of its folder."""
     returns = curve(Path(run["run_dir"]) / "metrics.jsonl", run["steps"])
     return {**{key: run[key] for key in run if key != "run_dir"}, "curve": returns}
 
@@ -141,34 +137,34 @@ def curve(metrics: Path, steps: int) -> list[float | None]:
         event = json.loads(line)
         if RETURN in event:
             ended[(event["step"] - 1) * POINTS // steps].append(event[RETURN])
-    return [round(fmean(some), 4) if some else None for some in ended]
+    return [round(fmean(returns), 4) if returns else None for returns in ended]
 
 
 def runs_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """The summaries of the seeds; that of one seed alone has no list."""
-    found: list[dict[str, Any]] = summary.get("runs", [summary])
-    return found
+    """The summaries of all seeds; with one seed there is no list."""
+    runs: list[dict[str, Any]] = summary.get("runs", [summary])
+    return runs
 
 
 def write_control_scores() -> None:
     """Copy the scores of all controls into the package, for reports of run folders."""
-    kept = records_of(ROOT / "results" / "minatar") | records_of(ROOT / "results" / "deep")
+    records = records_of(ROOT / "results" / "minatar") | records_of(ROOT / "results" / "deep")
     with (ROOT / "src/contrastive_ucb/stats/controls.csv").open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(("env", "policy", "seed", "score"))
         for name in (name.removeprefix("minatar-") for name in CONTROLS):
-            for run in kept[name]["runs"] if name in kept else []:
+            for run in records[name]["runs"] if name in records else []:
                 score = run["evaluation"]["mean"]
                 table.writerow((run["env"], run["algo"], run["seed"], score))
 
 
 def measure(command: str) -> dict[str, Any]:
-    """What `cucb` says to the command with --json."""
+    """The JSON that `cucb` prints for the command."""
     words = [sys.executable, "-m", "contrastive_ucb.cli", *command.split(), "--json"]
-    printed = subprocess.run(words, stdout=subprocess.PIPE, text=True)
-    if printed.returncode:
-        sys.exit(printed.returncode)
-    summary: dict[str, Any] = json.loads(printed.stdout.splitlines()[-1])
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(done.returncode)
+    summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return summary
 
 

@@ -1,9 +1,9 @@
-"""Run the experiments whose figures the README shows, and keep them under results/.
+"""Run the finite experiments of the README and write results/mdp and results/games.
 
-    .venv/bin/python benchmarks/finite_results.py [NAME ...]     # all, or some by name
+    .venv/bin/python benchmarks/finite_results.py [NAME ...]     # all, or those with these names
     .venv/bin/python benchmarks/finite_results.py mdp            # those of results/mdp, or of games
 
-Each file holds the command, the summary as `cucb` printed it (means, and every seed) and versions.
+Each file contains the command, the summary that `cucb` printed (means and every seed) and versions.
 """
 
 import json
@@ -21,16 +21,16 @@ CONTROLS = ("no-bonus", "epsilon-greedy", "uniform")
 PEERS = ("contrastive-ucb", "rep-ucb", "lsvi-ucb", "ucbvi", "no-bonus", "epsilon-greedy", "uniform")
 
 GAME = "solve lowrank-game --n-states 6 --rank 3 --horizon 3 --seeds 10"
-VAULT = "solve lock-game --horizon 5 --rounds 1500 --seeds 10"
+LOCK_GAME = "solve lock-game --horizon 5 --rounds 1500 --seeds 10"
 GAME_PEERS = (
     *("contrastive-ulcb", "omni-vi", "midpoint-nash", "tight-cce"),
     *("no-bonus", "uniform"),
 )
-GAME_ROUNDS = {"": 5000, "-500": 500}  # the short run is the beginning of the long one
+GAME_ROUNDS = {"": 5000, "-500": 500}  # the short run equals the start of the long one
 
 
 def random_games(size: int, ending: str, rounds: int) -> dict[str, str]:
-    """Everybody on games of this size, and Contrastive ULCB with exact negatives too."""
+    """All algorithms on games of this size, and Contrastive ULCB also with exact negatives."""
     name, command = f"lowrank-game-{size}x{size}", f"{GAME} --n-actions {size} --rounds {rounds}"
     sampled = {f"{name}-{algo}{ending}": f"{command} --algo {algo}" for algo in GAME_PEERS}
     exact = f"{command} --algo contrastive-ulcb --negatives exact"
@@ -50,7 +50,6 @@ MDPS = {
     "deepsea-10-sampled": "solve deepsea --size 10 --rounds 2000 --seeds 10",
     **{f"lowrank-{algo}": f"{LOWRANK} --algo {algo}" for algo in PEERS},
     "lowrank-exact-contrastive-ucb": f"{LOWRANK} --negatives exact",
-    "bench-theory": "bench theory",
 }
 GAMES = {
     name: command
@@ -59,48 +58,48 @@ GAMES = {
     for name, command in random_games(size, ending, rounds).items()
 }
 GAMES |= {
-    f"lock-game-{algo}": f"{VAULT} --algo {algo}"
+    f"lock-game-{algo}": f"{LOCK_GAME} --algo {algo}"
     for algo in ("contrastive-ulcb", "no-bonus", "uniform")
 }
-GAMES |= {"bench-games": "bench games"}
 EXPERIMENTS = {"mdp": MDPS, "games": GAMES}  # the folders of results/
 
 
 def main() -> None:
-    found = {name: folder for folder, names in EXPERIMENTS.items() for name in names}
+    folders = {name: folder for folder, names in EXPERIMENTS.items() for name in names}
     chosen = [
         name for word in sys.argv[1:] or EXPERIMENTS for name in EXPERIMENTS.get(word, [word])
     ]
-    if unknown := set(chosen) - found.keys():
-        names = ", ".join([*EXPERIMENTS, *found])
-        sys.exit(f"no experiment is called {min(unknown)}; there are {names}")
+    if unknown := set(chosen) - folders.keys():
+        names = ", ".join([*EXPERIMENTS, *folders])
+        sys.exit(f"unknown experiment {min(unknown)!r}; choose from {names}")
     for at, name in enumerate(chosen, 1):
-        command = EXPERIMENTS[found[name]][name]
+        command = EXPERIMENTS[folders[name]][name]
         print(f"[{at}/{len(chosen)}] cucb {command}", flush=True)
-        target = ROOT / "results" / found[name] / f"{name}.json"
+        target = ROOT / "results" / folders[name] / f"{name}.json"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(json.dumps(measure(command), indent=1) + "\n")
 
 
 def measure(command: str) -> dict[str, object]:
     with TemporaryDirectory() as folder:
-        out = ["--out", folder] if command.startswith("solve") else []
-        words = [sys.executable, "-m", "contrastive_ucb.cli", *command.split(), "--json", *out]
-        printed = subprocess.run(words, capture_output=True, text=True)
-    if printed.returncode:
-        sys.exit(printed.stderr)
-    summary = json.loads(printed.stdout.splitlines()[-1])
+        words = [*command.split(), "--json", "--out", folder]
+        done = subprocess.run(
+            [sys.executable, "-m", "contrastive_ucb.cli", *words], capture_output=True, text=True
+        )
+    if done.returncode:
+        sys.exit(done.stderr)
+    summary = json.loads(done.stdout.splitlines()[-1])
     for part in (summary, *summary.get("runs", [])):
         part.pop("run_dir", None)
     return {"command": f"cucb {command} --json", "summary": summary, "versions": versions()}
 
 
 def versions() -> dict[str, str]:
-    """Of the package, the last commit of its code, and what it rests on."""
-    found = {name: version(name) for name in ("contrastive-ucb", "numpy", "scipy", "torch")}
-    ask = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--", "src"]
-    commit = subprocess.run(ask, capture_output=True, text=True).stdout.strip()
-    return {**found, "python": platform.python_version(), "commit": commit or "unknown"}
+    """Versions of the package, its main dependencies and Python, and the last commit of src/."""
+    packages = {name: version(name) for name in ("contrastive-ucb", "numpy", "scipy", "torch")}
+    words = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--", "src"]
+    commit = subprocess.run(words, capture_output=True, text=True).stdout.strip()
+    return {**packages, "python": platform.python_version(), "commit": commit or "unknown"}
 
 
 if __name__ == "__main__":

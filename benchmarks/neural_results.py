@@ -1,10 +1,10 @@
-"""Run the experiments of the neural class and keep their figures under results/neural/.
+"""Run the experiments of the neural class and write their results to results/neural/.
 
-    .venv/bin/python benchmarks/neural_results.py [NAME ...]     # all, or some by name
+    .venv/bin/python benchmarks/neural_results.py [NAME ...]     # all, or those with these names
 
-Each file holds the command, the summary as `cucb` printed it (means, and every seed) and versions;
-continuous.json has the slope of zeta of every seed besides. Runs are kept in runs/neural/, so a
-script that was stopped goes on where it was.
+Each file contains the command, the summary that `cucb` printed (means and every seed) and versions;
+continuous.json also contains the slope of zeta for every seed. Runs are stored in runs/neural/, so
+an interrupted script resumes.
 """
 
 import json
@@ -25,11 +25,11 @@ OUT = ROOT / "results" / "neural"
 RUNS = ROOT / "runs" / "neural"
 ROUNDS = 3000  # of the continuous MDP
 
-LOCKS = {**RICH_LOCKS, 50: (400, 1)}  # H: rounds at most, seeds
-LONG_SEED = 101  # at H=50; seed 100 had been seen there with the usual settings
-LONG = "--alpha 0.04 --epochs 5"  # gamma = 2, and longer fits of more data
-DEEP_SEEDS = {6: 3, 12: 1}  # of the deep learner as a control, by H; of 12 one takes half an hour
-UPDATES_PER_STEP = 0.25  # of the deep learner, as published; its default for vectors is 1
+LOCKS = {**RICH_LOCKS, 50: (400, 1)}  # H: maximal rounds, seeds
+LONG_SEED = 101  # at H=50; seed 100 was used there with the default settings
+LONG = "--alpha 0.04 --epochs 5"  # gamma = 2, and longer fits
+DEEP_SEEDS = {6: 3, 12: 1}  # seeds of the deep control, by H; at H=12 one takes 30 minutes
+UPDATES_PER_STEP = 0.25  # of the deep control, as published; the default for vectors is 1
 
 
 def lock(algo: str, horizon: int, rounds: int, n_seeds: int, seed: int = FRESH_SEED) -> str:
@@ -40,9 +40,9 @@ def lock(algo: str, horizon: int, rounds: int, n_seeds: int, seed: int = FRESH_S
 
 
 def deep_learner(horizon: int, n_seeds: int) -> str:
-    """Rainbow without a bonus in the same locks, for as many trajectories as the controls."""
+    """Rainbow without a bonus on the same locks, with as many trajectories as the controls."""
     rounds, _ = CONTROLLED[horizon]
-    steps = rounds * DEFAULTS["trajectories"] * horizon * horizon  # H starts, each of H steps
+    steps = rounds * DEFAULTS["trajectories"] * horizon**2  # H per round, of H steps
     return (
         f"train RichLock-{horizon} --algo rainbow --set updates_per_step={UPDATES_PER_STEP}"
         f" --steps {steps} --seed {FRESH_SEED} --seeds {n_seeds}"
@@ -50,7 +50,6 @@ def deep_learner(horizon: int, n_seeds: int) -> str:
 
 
 EXPERIMENTS = {
-    "bench": "bench neural",
     **{
         f"rich-lock-{horizon}-contrastive-ucb": lock("contrastive-ucb", horizon, *size)
         for horizon, size in LOCKS.items()
@@ -79,18 +78,15 @@ def main(names: list[str]) -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     for name in names or EXPERIMENTS:
         if name not in EXPERIMENTS:
-            sys.exit(f"no experiment is called {name!r}; there are {', '.join(EXPERIMENTS)}")
+            sys.exit(f"unknown experiment {name!r}; choose from {', '.join(EXPERIMENTS)}")
         command = EXPERIMENTS[name]
         words = [str(Path(sys.executable).with_name("cucb")), *command.split(), "--json"]
-        is_bench = command.startswith("bench")
-        if not is_bench:
-            words += ["--out", str(RUNS)]
+        words += ["--out", str(RUNS)]
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(f"{name}: cucb {command} failed")
         summary = json.loads(done.stdout.splitlines()[-1])
-        if not is_bench:  # that of one seed alone has no list
-            summary.setdefault("runs", [summary.copy()])
+        summary.setdefault("runs", [summary.copy()])  # with one seed there is no list
         if name == "continuous":
             summary |= slopes(summary)
         content = {"command": f"cucb {command}", "summary": local(summary), "versions": versions()}
@@ -99,21 +95,21 @@ def main(names: list[str]) -> None:
 
 
 def slopes(summary: dict) -> dict:
-    """The slope of log zeta on log k over [K/30, K] of every seed."""
-    found = []
+    """Slope of log zeta on log k over [K/30, K] for every seed."""
+    values = []
     for run in summary["runs"]:
         lines = (Path(run["run_dir"]) / "metrics.jsonl").read_text().splitlines()
         rows = [json.loads(line) for line in lines]
         rounds, zeta = (np.array([row[key] for row in rows]) for key in ("step", "zeta"))
-        found.append(float(slope(rounds, zeta, (ROUNDS / 30, ROUNDS))))
-    return {"zeta_slopes": found}
+        values.append(float(slope(rounds, zeta, (ROUNDS / 30, ROUNDS))))
+    return {"zeta_slopes": values}
 
 
 def local(summary: dict) -> dict:
-    """The summary without the folders of this machine."""
-    own = {key: value for key, value in summary.items() if key not in ("run_dir", "runs")}
+    """The summary without paths."""
+    plain = {key: value for key, value in summary.items() if key not in ("run_dir", "runs")}
     runs = [local(run) for run in summary.get("runs", [])]
-    return own | ({"runs": runs} if runs else {})
+    return plain | ({"runs": runs} if runs else {})
 
 
 if __name__ == "__main__":

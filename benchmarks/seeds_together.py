@@ -1,23 +1,22 @@
-"""Would several seeds train faster in one process, their networks batched by torch.func?
+"""Time of the gradients of several seeds, batched by torch.func and one after another.
 
     .venv/bin/python benchmarks/seeds_together.py
 
-Gradients of SPR's losses on MinAtar, batch 32 and K = 5, for 5 seeds: one after another, and all in
-one call of `vmap(grad(...))` over stacked weights, on one thread. Both use plain layers, since the
-learner's own backward passes know nothing of vmap; its own gradient is measured beside them, one
-seed after another. The figures go to results/deep/seeds-together.json.
+Gradients of the losses of SPR on MinAtar (batch 32, K = 5) for 5 seeds, on one thread: one seed
+after another, and all in one call of `vmap(grad(...))` over stacked weights. Both use plain layers,
+because the custom backward passes of the agent do not support vmap. Whole updates of the agent are
+measured for comparison. The figures are written to results/deep/seeds-together.json.
 """
 
 import json
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from finite_results import ROOT, versions
+from timing import in_turns
 from torch import Tensor
 from torch.func import grad, vmap
 
@@ -29,8 +28,8 @@ CHANNELS, SIDE, BATCH, JUMPS, HIDDEN = 16, 8, 32, 5, 128
 Weights = dict[str, Tensor]
 
 
-def weights() -> Weights:
-    """Of one seed."""
+def random_weights() -> Weights:
+    """Random weights of one seed."""
     flat = CHANNELS * SIDE**2
     shapes = {
         "encoder": (CHANNELS, 4, 3, 3),
@@ -59,8 +58,8 @@ def loss(w: Weights, now: Tensor, later: Tensor, goal: Tensor) -> Tensor:
         mixed = F.relu(F.conv2d(latent, w["first"], padding=1))
         normed = F.batch_norm(mixed, None, None, w["scale"], w["offset"], training=True)
         latent = rescaled(F.relu(F.conv2d(normed, w["second"], padding=1)))
-        foreseen = F.linear(F.linear(latent.flatten(1), w["head"]), w["predictor"])
-        total = total - F.cosine_similarity(foreseen, target, dim=-1).mean()
+        predicted = F.linear(F.linear(latent.flatten(1), w["head"]), w["predictor"])
+        total = total - F.cosine_similarity(predicted, target, dim=-1).mean()
     return total
 
 
@@ -70,28 +69,28 @@ def rescaled(x: Tensor) -> Tensor:
     return (x - low) / (high - low + 1e-5)
 
 
-def learner_updates() -> Callable[[], None]:
-    """As many whole updates of the learner as there are seeds."""
+def agent_updates() -> Callable[[], None]:
+    """One whole update of the agent per seed."""
     settings = {"first_update": 200}
     trainer = Training("MinAtar/Breakout-v1", "spr", settings, seed=0).rainbow_trainer()
     for _ in trainer.run(210):
         pass
 
-    def work() -> None:
+    def updates() -> None:
         for _ in range(SEEDS):
             trainer._update()
 
-    return work
+    return updates
 
 
 def main(target: Path = ROOT / "results" / "deep" / "seeds-together.json") -> None:
     keep_freed_memory()
     torch.manual_seed(0)
-    seeds = [weights() for _ in range(SEEDS)]
+    seeds = [random_weights() for _ in range(SEEDS)]
     now = torch.rand(SEEDS, BATCH, 4, 10, 10)
     later = torch.rand(SEEDS, JUMPS * BATCH, 4, 10, 10)
     goal = torch.rand(SEEDS, BATCH, 51).softmax(-1)
-    stacked = {name: torch.stack([one[name] for one in seeds]) for name in seeds[0]}
+    stacked = {name: torch.stack([weights[name] for weights in seeds]) for name in seeds[0]}
     one_by_one = grad(loss)
     together = vmap(one_by_one)
 
@@ -100,17 +99,12 @@ def main(target: Path = ROOT / "results" / "deep" / "seeds-together.json") -> No
 
     with one_thread():
         separate, batched = alone(), together(stacked, now, later, goal)
-        for at, one in enumerate(separate):  # they compute the same
-            for name, gradient in one.items():
+        for at, gradients in enumerate(separate):  # both compute the same gradients
+            for name, gradient in gradients.items():
                 torch.testing.assert_close(batched[name][at], gradient, rtol=1e-3, atol=1e-5)
-        works = [alone, lambda: together(stacked, now, later, goal), learner_updates()]
-        times: list[list[float]] = [[] for _ in works]
-        for _ in range(TURNS):
-            for work, taken in zip(works, times, strict=True):
-                start = time.perf_counter()
-                work()
-                taken.append(time.perf_counter() - start)
-    ms = [1e3 * statistics.median(taken) / SEEDS for taken in times]
+        functions = [alone, lambda: together(stacked, now, later, goal), agent_updates()]
+        seconds = in_turns(functions, TURNS)
+    ms = [1e3 * taken / SEEDS for taken in seconds]
     summary = {
         "seeds": SEEDS,
         "ms_gradient_alone": ms[0],

@@ -1,4 +1,4 @@
-"""How well SimPLe's small world model foresees MinAtar, kept as results/minatar/world-model.json.
+"""Accuracy of SimPLe's small world model on MinAtar, written to results/minatar/world-model.json.
 
     .venv/bin/python benchmarks/world_model.py [--steps 20000] [--updates 1500] [--seeds 3]
 
@@ -27,17 +27,17 @@ from contrastive_ucb.envs.registry import make_deep_env
 from contrastive_ucb.evaluation.world_model_accuracy import foresight
 
 GAMES = ("Breakout", "Freeway", "Seaquest")
-UNSEEN = 1000  # added to the seed of games that are not learnt from
-CHANGE, FAVOURITE = 1 / 50, 0.75  # how likely a step has another favourite, and is taken by it
+HELD_OUT = 1000  # added to the seed of the evaluation
+CHANGE, REPEAT = 1 / 50, 0.75  # probabilities per step: a new action to repeat, and repeating it
 TARGET = ROOT / "results" / "minatar" / "world-model.json"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=20_000, help="real steps learnt from")
-    parser.add_argument("--updates", type=int, default=1500, help="of the world model")
+    parser.add_argument("--steps", type=int, default=20_000, help="real steps of the training data")
+    parser.add_argument("--updates", type=int, default=1500, help="updates of the world model")
     parser.add_argument("--unseen", type=int, default=10_000, help="steps of the evaluation")
-    parser.add_argument("--seeds", type=int, default=3, help="0, 1, ...")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     options = parser.parse_args()
     torch.set_num_threads(1)
     keep_freed_memory()
@@ -58,31 +58,31 @@ def main() -> None:
 
 
 def measure(name: str, seed: int, steps: int, updates: int, unseen: int) -> dict[str, float]:
-    """What a model that was learnt from `steps` steps foresees of `unseen` others."""
+    """Accuracy on `unseen` steps of a model trained on `steps` steps."""
     env = make_deep_env(name, seed=seed, training=True)
     config = configure_simple({}, env.frame_shape)
     agent = Simple(config, env.frame_shape, env.stack, env.n_actions, env.value_range, seed)
-    known = played(env, agent.new_replay(), steps, seed)
-    other = make_deep_env(name, seed=seed + UNSEEN, training=True)
-    held_out = played(other, agent.new_replay(), unseen, seed + UNSEEN)
-    agent.world.measure(known)
+    train = played(env, agent.new_replay(), steps, seed)
+    other = make_deep_env(name, seed=seed + HELD_OUT, training=True)
+    held_out = played(other, agent.new_replay(), unseen, seed + HELD_OUT)
+    agent.world.measure(train)
     for _ in range(updates):
-        agent.update_model(known)
-    found = asdict(foresight(agent.world, known, held_out, stream(seed, "foresight")))
-    paid = held_out.history.at("reward", held_out.drawable()) != 0
-    return {**found, "rewarded_steps": int(paid.sum())}
+        agent.update_model(train)
+    accuracy = asdict(foresight(agent.world, train, held_out, stream(seed, "foresight")))
+    rewarded = held_out.history.at("reward", held_out.drawable()) != 0
+    return {**accuracy, "rewarded_steps": int(rewarded.sum())}
 
 
 def played(env: FrameEnv, replay: Replay, steps: int, seed: int) -> Replay:
-    """The memory after `steps` steps."""
+    """The replay memory after `steps` steps."""
     draws = stream(seed, "policy")
     replay.begin(env.reset())
-    favourite = int(draws.integers(env.n_actions))
+    repeated = int(draws.integers(env.n_actions))
     for _ in range(steps):
         if draws.random() < CHANGE:
-            favourite = int(draws.integers(env.n_actions))
+            repeated = int(draws.integers(env.n_actions))
         uniform = int(draws.integers(env.n_actions))
-        action = favourite if draws.random() < FAVOURITE else uniform
+        action = repeated if draws.random() < REPEAT else uniform
         step = env.step(action)
         replay.add(action, step.reward, step.frame, step.terminated, step.truncated)
         if step.terminated or step.truncated:

@@ -1,40 +1,122 @@
-"""The yardstick of `cucb bench deep`: SPR and SPR-UCB as plain eager PyTorch.
+"""A plain PyTorch implementation of SPR and SPR-UCB, as a reference point for speed.
 
-It does the work of the published code in its order, without any of the shortcuts of the package:
+It performs the computations of the published code in the same order, without the optimizations of
+the package:
 
-- the target network is a second network, a hard copy by state_dict after every update, with the
-  noise of that update;
-- the network of the SPR targets is a third one, a hard copy before every optimizer step;
-- frames are augmented as floats, image by image, the observations as well as the targets;
-- the targets of k = 0 are computed too, although their weight is 0;
+- the target network is a second network, copied by state_dict after every update, with the noise of
+  that update;
+- the network of the SPR targets is a third one, copied before every optimizer step;
+- frames are augmented as floats, image by image, for observations and targets;
+- the targets of k = 0 are computed, although their weight is 0;
 - s_{t+n} is augmented twice and encoded twice, for the evaluating and for the selecting pass of
   double DQN;
-- for the bonus all 16 observations of all 32 windows go through the network once more, their
-  features are added to Sigma one outer product after the other, and Sigma is inverted.
+- for the bonus, all 16 observations of all 32 windows pass through the network again, their
+  features are added to Sigma one outer product at a time, and Sigma is inverted.
 
-The reward head of the published code, whose weight is 0, is missing here, so the yardstick is too
-fast rather than too slow. A test compares its losses, bonus, selected actions and weights with
-those of the preset `reference`.
+It omits the reward head of the published code, whose weight is 0, so it is slightly faster than the
+published code. A test compares its losses, bonus, selected actions and weights with those of the
+preset `reference`.
 """
 
 import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from plain_replay import JUMPS, N_STEP, SIZE, STACK, WINDOW, PlainReplay, Windows
 from torch import Tensor, nn
 
+STACK, SIZE = 4, 84  # frames per observation, pixels per side
+N_STEP, JUMPS = 10, 5
+WINDOW = N_STEP + JUMPS + 1  # observations per sampled window
 DISCOUNT = 0.99
 ATOMS, HIDDEN, SIGMA0 = 51, 256, 0.5
 SPR_WEIGHT, CLIP_NORM = 5.0, 10.0
 FLOOR = 1e-6  # of target probabilities and priorities
-PAD, SPREAD = 4, 0.05  # pixels of a random shift, size of a change of intensity
+PAD, SPREAD = 4, 0.05  # pixels of a random shift, scale of the random intensity
+
+
+@dataclass(frozen=True)
+class Windows:
+    """B sampled windows of T = 16 steps. A window may span several episodes.
+
+    observations  (B, T, 4, 84, 84) uint8; after an end at step e <= K, that of e is repeated
+    actions, previous  (B, T)  actions of each step and of the step before it
+    rewards       (B, T)
+    ends          (B, T)  whether the episode ended with this step
+    weights       (B,)    importance weights
+    index         (B,)    positions in the memory
+    """
+
+    observations: np.ndarray
+    actions: np.ndarray
+    previous: np.ndarray
+    rewards: np.ndarray
+    ends: np.ndarray
+    weights: np.ndarray
+    index: np.ndarray
+
+
+class PlainReplay:
+    """Frames in one array, one entry per step. Windows are assembled one observation at a time.
+
+    frames   (n, 84, 84) uint8
+    actions, rewards, ends  (n,)
+    """
+
+    def __init__(
+        self,
+        frames: np.ndarray,
+        actions: np.ndarray,
+        rewards: np.ndarray,
+        ends: np.ndarray,
+        seed: int = 0,
+    ):
+        self.frames, self.actions, self.rewards, self.ends = frames, actions, rewards, ends
+        self.start = np.zeros(len(frames), dtype=int)  # first step of the episode
+        for t in range(1, len(frames)):
+            self.start[t] = t if ends[t - 1] else self.start[t - 1]
+        self.drawable = np.arange(STACK - 1, len(frames) - WINDOW)
+        self.priority = np.ones(len(frames))
+        self.rng = np.random.default_rng(seed)
+
+    def sample(self, size: int = 32) -> Windows:
+        mass = np.sqrt(self.priority[self.drawable])
+        mass /= mass.sum()
+        drawn = self.rng.choice(len(mass), size, p=mass)
+        index = self.drawable[drawn]
+        weights = (mass[drawn].min() / mass[drawn]) ** 0.4
+        observations = np.empty((size, WINDOW, STACK, SIZE, SIZE), np.uint8)
+        for i, first in enumerate(index):
+            end = self.ends[first : first + JUMPS + 1].argmax()
+            last = first + end if self.ends[first + end] else first + WINDOW
+            for step in range(WINDOW):
+                observations[i, step] = self.observation(min(first + step, last))
+        times = index[:, None] + np.arange(WINDOW)
+        return Windows(
+            observations,
+            self.actions[times],
+            self.actions[times - 1],
+            self.rewards[times],
+            self.ends[times],
+            weights,
+            index,
+        )
+
+    def observation(self, t: int) -> np.ndarray:
+        """The last four frames (4, 84, 84), zero before the start of the episode."""
+        oldest = t + 1 - STACK
+        stack = self.frames[oldest : t + 1].copy()
+        stack[: max(0, self.start[t] - oldest)] = 0
+        return stack
+
+    def update_priorities(self, index: np.ndarray, priority: np.ndarray) -> None:
+        self.priority[index] = np.maximum(priority, 1e-6)
 
 
 class NoisyLinear(nn.Module):
-    """A linear layer with factorised noise, which lasts until `reset_noise`."""
+    """Linear layer with factorized noise, which is constant until `reset_noise`."""
 
     def __init__(self, inputs: int, outputs: int):
         super().__init__()
@@ -62,7 +144,7 @@ class NoisyLinear(nn.Module):
 
 
 class Network(nn.Module):
-    """Encoder, dueling head, transition model and predictor, in the sizes of SPR."""
+    """Encoder, dueling head, transition model and predictor with the sizes of SPR."""
 
     def __init__(self, n_actions: int):
         super().__init__()
@@ -109,7 +191,7 @@ class Network(nn.Module):
         return torch.cat(parts, 1)
 
     def step(self, latent: Tensor, actions: Tensor) -> Tensor:
-        """The latent after one more action."""
+        """The predicted latent after one action."""
         planes = F.one_hot(actions, self.n_actions).float()
         planes = planes[:, :, None, None].expand(-1, -1, *latent.shape[2:])
         return rescale(self.transition(torch.cat([latent, planes], 1)))
@@ -119,7 +201,7 @@ class Network(nn.Module):
 
 
 class Yardstick:
-    """SPR, or with the bonus SPR-UCB; `step` is what the benchmark times."""
+    """SPR, or SPR-UCB with the bonus. The benchmark times `step`."""
 
     def __init__(
         self,
@@ -136,19 +218,19 @@ class Yardstick:
         self.online = Network(n_actions)
         self.target = copy.deepcopy(self.online)
         self.lagged = copy.deepcopy(self.online)
-        self.optimiser = torch.optim.Adam(self.online.parameters(), lr=1e-4, eps=1.5e-4)
+        self.optimizer = torch.optim.Adam(self.online.parameters(), lr=1e-4, eps=1.5e-4)
         self.support = torch.linspace(-10, 10, ATOMS)
         self.sigma = ridge * torch.eye(ATOMS)
 
     def step(self, replay: PlainReplay, size: int = 32) -> dict[str, float]:
-        """Draw a batch, learn from it, and write its priorities back."""
+        """Sample a batch, update, and write the new priorities."""
         batch = replay.sample(size)
         figures = self.update(batch)
         replay.update_priorities(batch.index, figures.pop("priorities"))
         return figures
 
     def update(self, batch: Windows) -> dict[str, Any]:
-        """One step of gradient descent: the losses, the bonus, and the new priorities (B,)."""
+        """One gradient step. Returns the losses, the bonus and the new priorities (B,)."""
         bonus = torch.zeros(len(batch.index))
         if self.has_bonus:
             bonus = self.bonus(batch)
@@ -173,7 +255,7 @@ class Yardstick:
             layer.reset_noise()
 
     def images(self, frames: np.ndarray) -> Tensor:
-        """Frames (B, 4, 84, 84) as floats in [0, 1], each stack with a shift and an intensity."""
+        """Frames (B, 4, 84, 84) in [0, 1], with one random shift and intensity per stack."""
         images = torch.from_numpy(frames).float() / 255
         if not self.augments:
             return images
@@ -187,7 +269,7 @@ class Yardstick:
 
     @torch.no_grad()
     def bonus(self, batch: Windows) -> Tensor:
-        """The discounted sum (B,) of the bonuses of n steps, after all T steps are counted."""
+        """Discounted sum (B,) of the bonuses of n steps, after adding all T steps to Sigma."""
         size = len(batch.index)
         frames = batch.observations.reshape(-1, STACK, SIZE, SIZE)
         images = torch.from_numpy(frames).float() / 255
@@ -225,7 +307,7 @@ class Yardstick:
         return losses, divergence.clamp(min=FLOOR)
 
     def projected(self, batch: Windows, probs: Tensor, bonus: Tensor) -> Tensor:
-        """The n-step target on the atoms (B, 51); it bootstraps unless the first step ends."""
+        """n-step target on the atoms (B, 51). No bootstrap if the first step ends."""
         returns, alive = np.zeros(len(batch.index)), np.ones(len(batch.index), dtype=bool)
         for step in range(N_STEP):
             returns += DISCOUNT**step * alive * batch.rewards[:, step]
@@ -239,7 +321,7 @@ class Yardstick:
         return (share * probs[:, None, :]).sum(-1)
 
     def spr_losses(self, batch: Windows, latent: Tensor) -> Tensor:
-        """The loss of self-prediction (B,): the mean over k = 1 .. 5; k = 0 has weight 0."""
+        """Loss of self-prediction (B,), averaged over k = 1 .. 5; k = 0 has weight 0."""
         predictions = [self.online.predictor(self.online.project(latent))]
         actions = torch.from_numpy(batch.actions)
         for k in range(JUMPS):
@@ -252,29 +334,29 @@ class Yardstick:
         losses = torch.zeros(len(latent))
         alive = ~batch.ends[:, 0]
         for k, prediction in enumerate(predictions):
-            foreseen = F.normalize(prediction, dim=-1, eps=1e-3)
-            seen = F.normalize(targets[:, k], dim=-1, eps=1e-3)
-            error = (foreseen - seen).pow(2).sum(-1)
+            predicted = F.normalize(prediction, dim=-1, eps=1e-3)
+            target = F.normalize(targets[:, k], dim=-1, eps=1e-3)
+            error = (predicted - target).pow(2).sum(-1)
             weight = 0.0 if k == 0 else 1 / JUMPS
             alive = alive & ~batch.ends[:, k]
             losses = losses + weight * torch.from_numpy(alive) * error
         return losses
 
     def descend(self, loss: Tensor) -> None:
-        self.optimiser.zero_grad()
+        self.optimizer.zero_grad()
         loss.backward()
-        own = [
+        clipped = [
             parameter
             for name, parameter in self.online.named_parameters()
             if not name.startswith(("transition", "predictor"))
         ]
-        nn.utils.clip_grad_norm_(own, CLIP_NORM)
+        nn.utils.clip_grad_norm_(clipped, CLIP_NORM)
         nn.utils.clip_grad_norm_(self.online.transition.parameters(), CLIP_NORM)
-        self.optimiser.step()
+        self.optimizer.step()
 
 
 def rescale(latent: Tensor) -> Tensor:
-    """Each sample to [0, 1]; a constant one becomes zeros."""
+    """Rescale each sample to [0, 1]. A constant sample becomes zero."""
     flat = latent.flatten(1)
     low = flat.min(1, keepdim=True)[0]
     width = flat.max(1, keepdim=True)[0] - low

@@ -233,7 +233,6 @@ def test_bad_arrays_are_one_line_and_exit_code_2(
         (["solve", "riverswim", "--env-seed", "-1"], "env_seed must be at least 0"),
         (["solve", "lock", "--checkpoint-seconds", "nan"], "checkpoint_seconds must be"),
         (["solve", "lowrank", "--n-states", "1000000000"], "out of memory|too large|Unable"),
-        (["bench", "theory", "--out", "nowhere/x.json"], "no folder nowhere"),
         (["solve", "lock", "--alpha", "nan"], "alpha must be at least 0"),
         (["solve", "lock", "--colour", "red"], "--colour"),
         (["solve", "lock", "--negatives", "none"], "'sampled', 'exact'"),
@@ -244,7 +243,6 @@ def test_bad_arrays_are_one_line_and_exit_code_2(
         (["solve", "lock", "--out", "/proc/nowhere", "--rounds", "2"], "--out"),
         (["solve", "--json"], "name an environment"),
         (["slove"], "did you mean 'solve'"),
-        (["bench", "depe"], "there are theory, games, deep"),
         (["demo", "--seeds", "0"], "seeds must be at least 1"),
         (["demo", "--sea-seeds", "0"], "sea_seeds must be at least 1"),
         (["demo", "--sea-steps", "99"], "sea_steps must be at least 100"),
@@ -271,7 +269,7 @@ def test_missing_rank_tells_what_the_table_has(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["solve", "--help"], ["solve", "lock", "--help"], ["demo", "--help"], ["bench"]],
+    [["--help"], ["solve", "--help"], ["solve", "lock", "--help"], ["demo", "--help"]],
 )
 def test_help_explains_without_torch(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
@@ -297,35 +295,3 @@ def test_demo_makes_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     dived = printed["results"][-2:]
     assert [(one["algo"], one["seeds"]) for one in dived] == [("spr-ucb", [0, 1]), ("spr", [0, 1])]
     assert all(0 <= one["evaluation"]["mean"] <= 1 for one in dived)
-
-
-def test_bench_prints_each_ratio_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(
-            ["bench", "theory", "--late", "200", "--rounds", "100", "--large-rounds", "1", "--json"]
-        )
-        == 0
-    )
-    figures = last_json(capsys)
-    assert figures["late_round_over_round_100"] > 0
-    assert figures["ten_seeds_over_one"] > 0
-    assert 0 < figures["large_sampled_peak_gb"] < 2
-    assert 0 < figures["large_exact_peak_gb"] < 2
-
-
-def test_bench_games_prints_each_ratio_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(["bench", "games", "--games", "50", "--sample", "3", "--rounds", "3", "--json"]) == 0
-    )
-    figures = last_json(capsys)
-    for size in ("3x3", "5x5", "10x10"):
-        assert figures[f"speedup_{size}"] > 0
-        assert figures[f"max_gap_{size}"] <= 1e-6
-    assert figures["seconds_10_seeds_3_rounds_3x3"] > 0
-
-
-def test_bench_without_a_name_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench"]) == 0
-    said = capsys.readouterr().out
-    assert "theory" in said
-    assert "games" in said

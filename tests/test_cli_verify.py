@@ -65,7 +65,7 @@ def test_a_required_fact_that_fails_is_an_error(
     monkeypatch.setattr(rules, "ROUNDING", -2.0)  # so that no worst case is good enough
     assert main(["verify", "F13", "--quick", "--json", "--workers", "1"]) == 2
     said = capsys.readouterr()
-    assert "required facts do not hold, first F13 2x2" in said.err.splitlines()[-1]
+    assert "2 required facts do not hold, the first is F13 2x2" in said.err.splitlines()[-1]
     assert json.loads(said.out.splitlines()[-1])["failed"] == ["F13 2x2", "F13 3x3"]
     assert "does not hold (required)" in said.out
 
@@ -78,7 +78,7 @@ def test_a_required_fact_that_fails_is_an_error(
         (["--seeds", "1"], "seeds must be at least 2, got 1"),
         (["--workers", "0"], "workers must be at least 1"),
         (["--quik"], "quik"),
-        (["F5", "--out", "/dev/null/x"], "nothing can be written to"),
+        (["F5", "--out", "/dev/null/x"], "cannot write to"),
     ],
 )
 def test_errors_are_one_line(arguments, says, capsys) -> None:
@@ -171,6 +171,6 @@ def test_stopped_or_killed_it_leaves_no_worker_and_goes_on(tmp_path: Path, how: 
     again = start(*words)
     out, said = again.communicate(timeout=240)
     assert again.returncode == 0, said
-    assert f"{len(kept)} of {n_runs} runs are there already" in said
+    assert f"{len(kept)} of {n_runs} runs are already measured" in said
     assert all(path.read_bytes() == content for path, content in kept.items())
     assert "F15 1/C_S^-" in out

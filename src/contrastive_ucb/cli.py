@@ -20,7 +20,6 @@ COMMANDS = {
     "sweep": "all runs of an experiment or a grid of your own, several at once",
     "status": "what state the runs of a folder are in: progress, score, time left",
     "verify": "the facts of the theory: what the paper proves, measured against its marks",
-    "bench": "measure the costs that the documentation states, as ratios",
 }
 
 HELP = f"""usage: cucb COMMAND ...

@@ -17,10 +17,6 @@ from contrastive_ucb.agents.simple.config import configure_simple
 from contrastive_ucb.cli import COMMANDS, main
 from contrastive_ucb.commands import (
     algos,
-    bench,
-    bench_deep,
-    bench_games,
-    bench_neural,
     demo,
     eval,
     play,
@@ -160,10 +156,6 @@ def test_command_line_is_understood(line: str) -> None:
         else:
             for_mdp = solve.Solve(kind(), solve.Run(algo=algo), preset(algo))
             parse(solve.Solve[kind], options, line, for_mdp)
-    elif command == "bench":
-        benches = {"theory": bench.Theory, "games": bench_games.Games, "deep": bench_deep.Deep}
-        measured = {**benches, "neural": bench_neural.Neural}[rest[0]]
-        parse(measured, rest[1:], line, measured())
     elif command == "train":
         asked = parse(train.Train, train.gathered(rest[1:]), line, train.Train())
         asked_for = configure_simple if asked.algo == "simple" else partial(configure, asked.algo)

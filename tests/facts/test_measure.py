@@ -1,4 +1,4 @@
-"""A run leaves what its session says, on a grid, and survives the way to the disk and back."""
+"""A record contains the figures of the session at recorded rounds, and survives a round trip."""
 
 from dataclasses import replace
 
@@ -7,10 +7,9 @@ import pytest
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.experiments.problem import Problem
-from contrastive_ucb.facts.code import fingerprint
-from contrastive_ucb.facts.measure import measure
-from contrastive_ucb.facts.record import Record
-from contrastive_ucb.facts.run import Run
+from contrastive_ucb.facts import verify
+from contrastive_ucb.facts.measure import Record, measure
+from contrastive_ucb.facts.plan import Run
 from contrastive_ucb.training.loop import Session
 
 SIZES = {"n_states": 4, "n_actions": 2, "rank": 2, "horizon": 3}
@@ -22,7 +21,7 @@ RUN = replace(RUN, probes=("optimism",))
 def test_curves_and_totals_are_those_of_the_session() -> None:
     record = measure(RUN)
     session = Session(PROBLEM.agent([0, 1, 2]))
-    played = {one.number: one.figures for one in session.rounds(40)}
+    played = {played.number: played.figures for played in session.rounds(40)}
     assert record.rounds[[0, -1]].tolist() == [1, 40]
     assert len(record.rounds) < 20
     for at, number in enumerate(record.rounds):
@@ -106,57 +105,20 @@ def test_the_key_is_that_of_settings_and_code_and_not_of_the_name() -> None:
     assert replace(RUN, curves=RUN.curves[::-1]).key("code") == key
 
 
-def test_the_fingerprint_sees_code_and_not_words(tmp_path, monkeypatch) -> None:
-    from contrastive_ucb.facts import code
-
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "__init__.py").write_text("")
-    (tmp_path / "inner" / "other.py").write_text("VALUE = 1\n")
-    (tmp_path / "inner" / "unused.py").write_text("VALUE = 1\n")
-    main = tmp_path / "main.py"
-    before = (
-        '"""Words."""\nfrom contrastive_ucb.inner.other import VALUE\n\ndef f():\n    return 1\n'
-    )
-    main.write_text(before)
-    monkeypatch.setattr(code, "HERE", tmp_path)
-
-    def now() -> str:
-        return code.fingerprint.__wrapped__(("contrastive_ucb.main",))
-
-    first = now()
-    main.write_text(before.replace("Words", "Other words") + "# why\n")
-    assert now() == first
-    main.write_text(before.replace("    return", '    """What."""\n    return'))
-    assert now() == first
-    (tmp_path / "inner" / "unused.py").write_text("VALUE = 2\n")
-    assert now() == first
-    (tmp_path / "inner" / "other.py").write_text("VALUE = 2\n")
-    assert now() != first
-    (tmp_path / "inner" / "other.py").write_text("VALUE = 1\n")
-    main.write_text(before.replace("return 1", "return 2"))
-    assert now() != first
+def test_the_fingerprint_covers_the_code_that_measures(tmp_path, monkeypatch) -> None:
+    for name in ("agents/finite/learner.py", "facts/probes.py", "report/pages.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("VALUE = 1\n")
+    monkeypatch.setattr(verify, "PACKAGE", tmp_path)
+    first = verify.fingerprint.__wrapped__()
+    (tmp_path / "report" / "pages.py").write_text("VALUE = 2\n")
+    assert verify.fingerprint.__wrapped__() == first
+    for name in ("agents/finite/learner.py", "facts/probes.py"):
+        (tmp_path / name).write_text("VALUE = 2\n")
+        assert verify.fingerprint.__wrapped__() != first
+        (tmp_path / name).write_text("VALUE = 1\n")
 
 
-def test_the_fingerprint_covers_the_agents() -> None:
-    from contrastive_ucb.facts import code
-
-    seen = []
-    original = code._path
-    try:
-        code._path = lambda name: seen.append(name) or original(name)
-        fingerprint.__wrapped__(code.ROOTS)
-    finally:
-        code._path = original
-    assert {
-        f"contrastive_ucb.{name}"
-        for name in (
-            "representation.tabular_fit",
-            "bonus.elliptical",
-            "planning.matrix_game",
-            "data.sampler",
-            "envs.lowrank",
-            "evaluation.exact",
-            "facts.probes",
-        )
-    } <= set(seen)
-    assert not any("rainbow" in name or "report" in name for name in seen)
+def test_every_measuring_folder_exists() -> None:
+    absent = {name for name in verify.MEASURING if not (verify.PACKAGE / name).is_dir()}
+    assert absent <= {"experiments", "runs", "training"}

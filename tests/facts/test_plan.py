@@ -6,7 +6,7 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts.plan import plan_of, read_plan
 from contrastive_ucb.facts.probes import PROBES
 from contrastive_ucb.facts.rules import RULES
-from contrastive_ucb.facts.verify import LATER
+from contrastive_ucb.facts.verify import ELSEWHERE
 
 WHOLE, QUICK = read_plan(), read_plan(quick=True)
 TASKS = {"small": {"env": "lowrank", "n_states": 4, "horizon": 2}}
@@ -80,7 +80,7 @@ def test_everything_that_is_named_exists(plan) -> None:
     for run in plan.runs.values():
         assert set(run.probes) <= PROBES.keys()
     for fact in plan.facts:
-        assert fact.rule in RULES or fact.rule == LATER
+        assert fact.rule in RULES or fact.rule == ELSEWHERE
         assert set(fact.runs) <= plan.runs.keys()
         assert fact.mark == "none" or fact.paper
         assert not (fact.required and fact.mark == "none")
@@ -129,7 +129,7 @@ def test_sweeps_make_a_run_of_each_value() -> None:
 
 def test_a_table_that_cannot_be_is_refused() -> None:
     one = {"task": "small", "rounds": 5}
-    with pytest.raises(UserError, match="one key is allowed"):
+    with pytest.raises(UserError, match="only one key is allowed"):
         plan_of(table(a={**one, "over": {"rank": [1], "alpha": [0.1]}}), False)
     facts = [{"fact": "F1", "claim": "c", "rule": "slope", "runs": ["b"]}]
     with pytest.raises(UserError, match="needs the run 'b'"):

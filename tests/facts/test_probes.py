@@ -1,4 +1,4 @@
-"""What is looked at in a run equals what a slow and obvious twin finds."""
+"""Probes agree with slow, direct computations."""
 
 from math import log, sqrt
 
@@ -11,7 +11,7 @@ from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import LowRankGame, LowRankMDP
 from contrastive_ucb.facts import bounds, probes
-from contrastive_ucb.facts.classes import product_class
+from contrastive_ucb.facts.probes import product_class
 from contrastive_ucb.representation.tabular_fit import FiniteModel
 from contrastive_ucb.training.loop import Round, Session
 
@@ -49,7 +49,7 @@ def test_optimism_is_told_with_the_bias_it_may_have() -> None:
     session = session_of(alpha=0.3)
     probe = probes.Optimism(session)
     for played in session.rounds(5):
-        seen = probe.look(played.figures, noted=True)
+        seen = probe.look(played.figures, recorded=True)
         for seed in range(2):
             mdp = session.agent.envs[seed]
             value = session.agent.values[seed, 0] @ mdp.initial
@@ -65,7 +65,7 @@ def test_recovery_compares_with_the_bound_of_its_own_round() -> None:
     probes.ProductClass(session)
     probe = probes.Recovery(session)
     for played in session.rounds(4):
-        seen = probe.look(played.figures, noted=False)
+        seen = probe.look(played.figures, recorded=False)
         logarithm = log(2 * played.number * 3 * 9 / 0.05)
         bound = 32 * 2 * logarithm / (0.25**2 * played.number)
         np.testing.assert_allclose(seen["recovery_bound"], bound)
@@ -121,7 +121,7 @@ def test_spread_is_largest_minus_smallest_at_the_worst_step() -> None:
     session = session_of(alpha=0.5)
     probe = probes.Spread(session)
     for played in session.rounds(3):
-        seen = probe.look(played.figures, noted=False)
+        seen = probe.look(played.figures, recorded=False)
     beta = session.agent.bonus
     for seed in range(2):
         spreads = [np.ptp(beta[seed, step]) for step in range(3)]
@@ -137,7 +137,7 @@ def test_printed_covariance_keeps_the_bonus_at_its_cap_for_ever() -> None:
         session = session_of(**FINITE, covariance=form)
         probe = probes.Spread(session)
         worst = max(
-            float(probe.look(played.figures, noted=False)["bonus_spread"].max())
+            float(probe.look(played.figures, recorded=False)["bonus_spread"].max())
             for played in session.rounds(30)
         )
         assert worst == 0  # both, in so few rounds
@@ -155,7 +155,7 @@ def test_rounds_ahead_continue_what_the_agent_has() -> None:
     play(session, 20)
     beta = session.agent.bonus.reshape(2, 3, -1)
     spread = (beta.max(-1) - beta.min(-1)).max(-1)
-    np.testing.assert_allclose(bounds._spread(session.agent, 20), spread)
+    np.testing.assert_allclose(probes.future_spread(session.agent, 20), spread)
 
 
 def naive_potential(gains: list[Array], ridge: float) -> tuple[float, float]:
@@ -171,7 +171,7 @@ def test_potential_is_that_of_a_plain_loop_over_states() -> None:
     probe = probes.Potential(session)
     gains: dict[tuple[int, int], list[Array]] = {}
     for played in session.rounds(6):
-        probe.look(played.figures, noted=True)
+        probe.look(played.figures, recorded=True)
         for seed, mdp in enumerate(session.agent.envs):
             reached = mdp.initial
             for step in range(3):
@@ -202,7 +202,7 @@ def test_three_models_see_the_same_data_and_the_agent_does_not_notice() -> None:
     plain, watched = session_of(alpha=0.3), session_of(alpha=0.3)
     probe = probes.SameData(watched)
     for alone, beside in zip(plain.rounds(12), watched.rounds(12), strict=True):
-        seen = probe.look(beside.figures, noted=True)
+        seen = probe.look(beside.figures, recorded=True)
         np.testing.assert_array_equal(alone.figures["zeta"], beside.figures["zeta"])
         np.testing.assert_array_equal(seen["zeta_sampled"], beside.figures["zeta"])
     exact = probe.models.others["exact"].counts
@@ -210,7 +210,7 @@ def test_three_models_see_the_same_data_and_the_agent_does_not_notice() -> None:
     likelihood = probe.models.others["likelihood"].counts
     np.testing.assert_array_equal(exact.positive, likelihood.positive)
     assert (seen["zeta_likelihood"] != seen["zeta_exact"]).all()
-    assert probe.look(beside.figures, noted=False) == {}
+    assert probe.look(beside.figures, recorded=False) == {}
 
 
 def test_an_agent_with_the_exact_model_has_the_error_of_the_exact_twin() -> None:
@@ -219,7 +219,7 @@ def test_an_agent_with_the_exact_model_has_the_error_of_the_exact_twin() -> None
     watched, exact = session_of(**settings), session_of(**settings, negatives="exact")
     probe = probes.SameData(watched)
     alone = play(exact, 8)[-1].figures
-    seen = [probe.look(beside.figures, noted=True) for beside in watched.rounds(8)][-1]
+    seen = [probe.look(beside.figures, recorded=True) for beside in watched.rounds(8)][-1]
     np.testing.assert_allclose(seen["zeta_exact"], alone["zeta"])
 
 
@@ -244,11 +244,11 @@ def test_games_are_held_against_iota_and_nash() -> None:
     session = game_session()
     gap, bracket = probes.CCEGap(session), probes.Bracket(session)
     for played in session.rounds(4):
-        over = gap.look(played.figures, noted=False)["cce_over_iota"]
+        over = gap.look(played.figures, recorded=False)["cce_over_iota"]
         iota = 0.2 / sqrt(played.number)
         np.testing.assert_allclose(over * iota, played.figures["cce_gap"])
         assert over.max() <= 1
-        seen = bracket.look(played.figures, noted=False)
+        seen = bracket.look(played.figures, recorded=False)
         width = played.figures["upper_value"] - played.figures["lower_value"]
         np.testing.assert_allclose(seen["upper_slack"] + seen["lower_slack"], width)
         held = (seen["upper_slack"] >= -1e-6) & (seen["lower_slack"] >= -1e-6)
@@ -266,7 +266,7 @@ def test_every_probe_has_a_name_and_runs() -> None:
             )
         (probe,) = probes.make_probes((name,), session)
         for played in session.rounds(2):
-            seen = probe.look(played.figures, noted=True)
+            seen = probe.look(played.figures, recorded=True)
             assert all(values.shape == (2,) for values in seen.values())
         curves, totals = probe.finish(np.array([1, 2]))
         assert all(values.shape == (2, 2) for values in curves.values())

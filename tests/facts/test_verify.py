@@ -1,4 +1,4 @@
-"""What is measured is kept and used again, and the rows are the same however it came about."""
+"""Stored measurements are reused, and the rows do not depend on how they were obtained."""
 
 import json
 import time
@@ -11,8 +11,16 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts import verify as module
 from contrastive_ucb.facts.measure import measure_json
 from contrastive_ucb.facts.plan import Plan, plan_of
-from contrastive_ucb.facts.rows import Row, csv_of, number, setting_of, text_of
-from contrastive_ucb.facts.summary import read_summary, summary_of, write_summary
+from contrastive_ucb.facts.rows import (
+    Row,
+    csv_of,
+    number,
+    read_summary,
+    setting_of,
+    summary_of,
+    text_of,
+    write_summary,
+)
 from contrastive_ucb.facts.verify import verify
 
 TABLE = {
@@ -39,7 +47,7 @@ TABLE = {
          "mark": "at most 5", "limit": 5.0, "required": True, "paper": "l.1"},
         {"fact": "F2", "part": "x", "claim": "falls fast", "rule": "slope", "measure": "zeta",
          "runs": ["same"], "mark": "at most -50", "limit": -50.0, "required": True, "paper": "l.2"},
-        {"fact": "F3", "claim": "later", "rule": "later", "runs": [], "mark": "some",
+        {"fact": "F3", "claim": "later", "rule": "elsewhere", "runs": [], "mark": "some",
          "note": "why not", "setting": "nowhere"},
     ],
     "ablations": [
@@ -135,7 +143,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     short = {**whole, "rounds": whole["rounds"][:-1]}
     for content in ('{"rounds": [1', json.dumps({**whole, "curves": []}), json.dumps(short)):
         path.write_text(content)
-        with pytest.raises(UserError, match=f"{path.name} is damaged.*remove it"):
+        with pytest.raises(UserError, match=f"{path.name} is damaged.*delete it"):
             verify(small_plan(), tmp_path)
 
 
@@ -225,7 +233,7 @@ def test_a_setting_says_what_was_run() -> None:
     )
     sweep = setting_of([runs["b/no-bonus"], runs["b/uniform"]])
     assert sweep.endswith("no-bonus, K=9, 2 seeds, no-bonus | uniform")
-    assert setting_of([]) == "an example, nothing is run"
+    assert setting_of([]) == "an example without a run"
 
 
 @pytest.mark.parametrize(

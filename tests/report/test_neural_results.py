@@ -28,6 +28,8 @@ def record(name: str) -> dict[str, Any]:
 def test_every_file_has_the_command_of_today(experiments: dict[str, str]) -> None:
     assert KEPT
     for path in KEPT:
+        if path.stem == "bench":  # of `make bench`
+            continue
         assert record(path.stem)["command"] == f"cucb {experiments[path.stem]}", path.stem
 
 

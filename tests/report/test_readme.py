@@ -108,7 +108,7 @@ def test_the_vault_says_who_solved_it_and_when(tmp_path: Path) -> None:
 )
 def test_costs_of_games_are_told_as_far_as_measured(tmp_path: Path, figures, told) -> None:
     (tmp_path / "games").mkdir()
-    content = {"command": "cucb bench games", "summary": figures}
+    content = {"command": "make bench NAME=games", "summary": figures}
     (tmp_path / "games" / "bench-games.json").write_text(json.dumps(content))
     text = results_text(tmp_path)
     assert told in text if told else "Costs of equilibria" not in text

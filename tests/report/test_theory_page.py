@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.facts.plan import read_plan
-from contrastive_ucb.facts.record import Record
-from contrastive_ucb.facts.rows import Row
-from contrastive_ucb.facts.run import Run
-from contrastive_ucb.facts.summary import read_summary
+from contrastive_ucb.facts.measure import Record
+from contrastive_ucb.facts.plan import Run, read_plan
+from contrastive_ucb.facts.rows import Row, read_summary
 from contrastive_ucb.report.readme_theory import HEADLINES, PICTURE, theory_text
 from contrastive_ucb.report.style import to_svg
 from contrastive_ucb.report.theory_figures import DRAWINGS, write_figures

@@ -1,1 +1,1 @@
-"""Facts of the theory: what the paper claims, measured. `cucb verify` runs them."""
+"""Claims of the paper, measured and compared with their targets. `cucb verify` runs them."""

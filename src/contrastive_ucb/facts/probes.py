@@ -1,65 +1,70 @@
-"""What is looked at in every round beside the usual accounts, one class an aspect.
+"""Additional measurements in every round, one class per quantity.
 
 | paper              | probe           |                                                           |
 |--------------------|-----------------|-----------------------------------------------------------|
-| near-optimism      | `Optimism`      | V-bar_1 - V* and the bias it may have (l.1093, E5)        |
-| Lemma stat-err     | `Recovery`      | zeta and xi over their bound (l.317)                      |
-| Definition of F    | `ProductClass`  | a class F = Psi x Phi that holds the truth (l.195)        |
-| beta_h^k           | `Spread`        | whether the bonus tells pairs apart (l.145, E1)           |
+| near-optimism      | `Optimism`      | V-bar_1 - V* and the allowed bias (l.1093, E5)            |
+| Lemma stat-err     | `Recovery`      | zeta and xi relative to their bound (l.317)               |
+| Definition of F    | `ProductClass`  | a class F = Psi x Phi that contains the truth (l.195)     |
+| beta_h^k           | `Spread`        | whether the bonus differs between pairs (l.145, E1)       |
 | Lemma logdet-tele  | `Potential`     | both sides, with the true features (l.1814)               |
-| maximum likelihood | `SameData`      | three models fed by one agent (l.1800)                    |
-| iota_k-CCE         | `CCEGap`        | its gap over iota_k (l.268)                               |
+| maximum likelihood | `SameData`      | three models fitted to the data of one agent (l.1800)     |
+| iota_k-CCE         | `CCEGap`        | its gap relative to iota_k (l.268)                        |
 | V-lower, V-upper   | `Bracket`       | their distances from V_Nash (l.414)                       |
 
-`look` is called after every round and returns figures (B,); the largest of each over all rounds is
-kept as `worst_<name>`. `finish` returns what is known at the end only.
+`look` is called after every round and returns figures (B,). The maximum of each over all rounds is
+recorded as `worst_<name>`. `finish` returns what is known only after the last round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import isqrt
 from typing import Any
 
 import numpy as np
+import torch
 
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.agents.finite.learner import Learner
+from contrastive_ucb.agents.finite.parts import Model, make_model
+from contrastive_ucb.bonus.elliptical import bonus, cholesky, covariance, elliptical_width
 from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.data.sampler import Tuples
+from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.evaluation.exact import model_error, potential
 from contrastive_ucb.evaluation.trackers import GameTracker, MDPTracker
-from contrastive_ucb.facts.bounds import (
-    far_ahead,
-    potential_corrected,
-    potential_printed,
-    recovery_bound,
-)
-from contrastive_ucb.facts.classes import Together, contrastive_twins, product_model
+from contrastive_ucb.facts.bounds import potential_corrected, potential_printed, recovery_bound
 from contrastive_ucb.planning.value_iteration import occupancy
 from contrastive_ucb.representation.tabular_fit import FiniteModel
 from contrastive_ucb.training.loop import Session
 
 Figures = dict[str, Array]
+FUTURE_ROUNDS = np.logspace(0, 12, 12 * 20 + 1)  # twenty per decade
+SHARES = (0.05, 0.8)  # of random factors in the nearest and the farthest wrong candidate
 
 
 class Probe:
-    """Looks at the agent of a session; made before the first round, which it may prepare."""
+    """Observes the agent of a session. It is created before the first round."""
 
     def __init__(self, session: Session):
         self.session = session
 
-    def look(self, figures: Figures, noted: bool) -> Figures:
-        """Figures of this round; `noted` says whether its curves are kept."""
+    def look(self, figures: Figures, recorded: bool) -> Figures:
+        """Figures of this round; `recorded` says whether it is a point of the curves."""
         return {}
 
     def finish(self, rounds: IntArray) -> tuple[Figures, Figures]:
-        """Curves (B, n) at the noted rounds, and totals (B,)."""
+        """Curves (B, n) at the recorded rounds, and totals (B,)."""
         return {}, {}
 
 
 class Optimism(Probe):
-    """How far V-bar_1 is above V*, and how far below it may be: H sqrt(A zeta_1)."""
+    """V-bar_1 - V*, and the bias H sqrt(A zeta_1) by which it may fall short."""
 
-    def look(self, figures: Figures, noted: bool) -> Figures:
+    def look(self, figures: Figures, recorded: bool) -> Figures:
         tracker = self.session.tracker
         assert isinstance(tracker, MDPTracker)
         batch = tracker.batch
@@ -68,18 +73,10 @@ class Optimism(Probe):
         return {"optimism": excess, "allowed_bias": bias, "shortfall": -excess - bias}
 
 
-class ProductClass(Probe):
-    """Gives the agent the class Psi x Phi in the place of its own, which has the same size."""
-
-    def __init__(self, session: Session):
-        super().__init__(session)
-        session.agent.model = product_model(session.agent)
-
-
 class Recovery(Probe):
-    """zeta_k and xi_k, the largest over h, over the bound of the lemma."""
+    """zeta_k and xi_k, maximized over h, relative to the bound of the lemma."""
 
-    def look(self, figures: Figures, noted: bool) -> Figures:
+    def look(self, figures: Figures, recorded: bool) -> Figures:
         agent = self.session.agent
         model, config = agent.model, agent.config
         assert isinstance(model, FiniteModel)
@@ -99,24 +96,6 @@ class Recovery(Probe):
         }
 
 
-class Spread(Probe):
-    """The largest minus the smallest bonus over (s,a), at the step where that is most."""
-
-    def look(self, figures: Figures, noted: bool) -> Figures:
-        beta = self.session.agent.bonus
-        return {
-            "bonus_spread": (beta.max((-2, -1)) - beta.min((-2, -1))).max(-1),
-            "bonus_mean": beta.mean((1, 2, 3)),
-        }
-
-    def finish(self, rounds: IntArray) -> tuple[Figures, Figures]:
-        agent = self.session.agent
-        totals = {"final_bonus": agent.bonus.mean((1, 2, 3))}
-        if agent.config.schedule == "theory":
-            totals["leaves_cap_at"], totals["far_spread"] = far_ahead(agent)
-        return {}, totals
-
-
 class Potential(Probe):
     """Both sides of the elliptical potential lemma for G_k = E[phi* phi*'] under pi^k."""
 
@@ -124,9 +103,9 @@ class Potential(Probe):
 
     def __init__(self, session: Session):
         super().__init__(session)
-        self.gains: list[Array] = []  # of each round, (B, H, d, d)
+        self.gains: list[Array] = []  # G_k of each round, (B, H, d, d)
 
-    def look(self, figures: Figures, noted: bool) -> Figures:
+    def look(self, figures: Figures, recorded: bool) -> Figures:
         agent = self.session.agent
         assert isinstance(agent, ContrastiveUCB)
         batch = agent.batch
@@ -139,29 +118,151 @@ class Potential(Probe):
     def finish(self, rounds: IntArray) -> tuple[Figures, Figures]:
         gains = np.stack(self.gains)
         rank = gains.shape[-1]
-        curves: dict[str, list[Array]] = {name: [] for name in ("", "_printed", "_corrected")}
+        ratios: dict[str, list[Array]] = {name: [] for name in ("", "_printed", "_corrected")}
         for k in rounds:
-            spent, allowed = potential(gains[:k], self.RIDGE)  # (B, H)
+            left, right = potential(gains[:k], self.RIDGE)  # (B, H)
             printed = potential_printed(int(k), rank, self.RIDGE)
             corrected = potential_corrected(int(k), rank, self.RIDGE)
-            curves[""].append((spent / allowed).max(-1))
-            curves["_printed"].append((allowed / printed).max(-1))
-            curves["_corrected"].append((allowed / corrected).max(-1))
-        kept = {f"potential{name}": np.stack(rows, -1) for name, rows in curves.items()}
-        return kept, {f"worst_{name}": values.max(-1) for name, values in kept.items()}
+            ratios[""].append((left / right).max(-1))
+            ratios["_printed"].append((right / printed).max(-1))
+            ratios["_corrected"].append((right / corrected).max(-1))
+        curves = {f"potential{name}": np.stack(columns, -1) for name, columns in ratios.items()}
+        return curves, {f"worst_{name}": values.max(-1) for name, values in curves.items()}
 
 
-class SameData(Probe):
-    """Fits with exact negatives and by maximum likelihood on what the agent samples."""
+class CCEGap(Probe):
+    """The largest gain from deviating from the CCE over all states and steps, over iota_k."""
+
+    def look(self, figures: Figures, recorded: bool) -> Figures:
+        agent = self.session.agent
+        assert isinstance(agent, ContrastiveULCB)
+        iota = agent.config.iota / np.sqrt(agent.n_rounds)
+        return {"cce_over_iota": figures["cce_gap"] / iota}
+
+
+class Bracket(Probe):
+    """V-upper - V_Nash and V_Nash - V-lower."""
+
+    def look(self, figures: Figures, recorded: bool) -> Figures:
+        tracker = self.session.tracker
+        assert isinstance(tracker, GameTracker)
+        return {
+            "upper_slack": figures["upper_value"] - tracker.nash,
+            "lower_slack": tracker.nash - figures["lower_value"],
+        }
+
+
+# The spread of the bonus
+
+
+class Spread(Probe):
+    """The largest minus the smallest bonus over (s, a), at the step where this is largest."""
+
+    def look(self, figures: Figures, recorded: bool) -> Figures:
+        beta = self.session.agent.bonus
+        return {
+            "bonus_spread": (beta.max((-2, -1)) - beta.min((-2, -1))).max(-1),
+            "bonus_mean": beta.mean((1, 2, 3)),
+        }
+
+    def finish(self, rounds: IntArray) -> tuple[Figures, Figures]:
+        agent = self.session.agent
+        totals = {"final_bonus": agent.bonus.mean((1, 2, 3))}
+        if agent.config.schedule == "theory":
+            spreads = np.stack([future_spread(agent, k) for k in FUTURE_ROUNDS], axis=-1)  # (B, n)
+            positive = spreads > 0
+            first = FUTURE_ROUNDS[positive.argmax(-1)]
+            totals["leaves_cap_at"] = np.where(positive.any(-1), first, np.nan)  # NaN: never
+            totals["far_spread"] = spreads.max(-1)
+        return {}, totals
+
+
+def future_spread(agent: Learner[Any], k: float) -> Array:
+    """The spread of the bonus in round k, if features and visit frequencies stay as they are. (B,)
+
+    gamma, lambda and the number of visits are those of round k.
+    """
+    assert agent.kernel is not None  # after at least one round
+    scale, ridge = agent.schedule(int(k))
+    visits = torch.from_numpy(agent.totals.rolled_in * (k / agent.n_rounds))
+    phi = torch.from_numpy(agent.kernel.features)
+    divisor = int(k) if agent.config.covariance == "averaged" else 1
+    chol = cholesky(covariance(phi, visits, ridge, divisor))
+    beta = bonus(elliptical_width(phi, chol), scale, 2.0 * agent.batch.horizon)  # (B, H, Z)
+    return np.asarray((beta.amax(-1) - beta.amin(-1)).amax(-1).numpy())
+
+
+# A finite class that is a product
+
+
+class ProductClass(Probe):
+    """Replaces the finite class of the agent by a product Psi x Phi of the same size."""
 
     def __init__(self, session: Session):
         super().__init__(session)
         agent = session.agent
-        self.models = Together(agent.model, contrastive_twins(agent))
+        measures = agent.batch.kernel.measures
+        pairs = [
+            product_class(
+                Kernel(features, None if measures is None else measures[at]),
+                agent.negatives,
+                agent.config.class_size,
+                stream(seed, "class"),
+            )
+            for at, (seed, features) in enumerate(
+                zip(agent.seeds, agent.batch.kernel.features, strict=True)
+            )
+        ]
+        phi, psi = (np.stack(part) for part in zip(*pairs, strict=True))
+        exact = agent.config.negatives == "exact"
+        agent.model = FiniteModel(phi, psi, agent.negatives, exact)
+
+
+def product_class(
+    kernel: Kernel, negatives: Array, size: int, generator: np.random.Generator
+) -> tuple[Array, Array]:
+    """All pairs of sqrt(size) features and sqrt(size) measures, including the true ones (l.195).
+
+    Every phi(z) is in the simplex, so its norm is at most 1, and psi(s') = measure(s') / P^-(s')
+    has norm at most sqrt(d) / C_S^-. The conditions of the definition hold by construction.
+
+    kernel   (H, Z, d), (H, d, S) of one seed; returns phi (M, H, Z, d), psi (M, H, d, S)
+    """
+    side = isqrt(size)
+    if side**2 != size or side < 2:
+        raise ValueError(f"class_size is {size}; a product class needs a square: 4, 9, 16, ...")
+    if kernel.measures is None:
+        raise ValueError("a product class needs the true factors; use a low-rank environment")
+    phis = _candidates(kernel.features, side, generator)
+    psis = _candidates(kernel.measures, side, generator) / negatives
+    return np.repeat(phis, side, axis=0), np.tile(psis, (side, 1, 1, 1))
+
+
+def _candidates(true: Array, count: int, generator: np.random.Generator) -> Array:
+    """The true factor at a random position among its mixtures with random factors.
+
+    true  (H, m, n) whose rows are distributions; returns (count, H, m, n)
+    """
+    shares = generator.permutation(np.append(np.geomspace(*SHARES, count - 1), 0.0))
+    others = generator.dirichlet(np.ones(true.shape[-1]), (count, *true.shape[:-1]))
+    share = shares[:, None, None, None]
+    return np.asarray((1 - share) * true + share * others)
+
+
+# Several models on the same data
+
+
+class SameData(Probe):
+    """Also fits a model with exact negatives and one by maximum likelihood to the agent's data."""
+
+    def __init__(self, session: Session):
+        super().__init__(session)
+        agent = session.agent
+        self.models = ModelGroup(agent.model, other_models(agent))
         agent.model = self.models
 
-    def look(self, figures: Figures, noted: bool) -> Figures:
-        if not noted:
+    def look(self, figures: Figures, recorded: bool) -> Figures:
+        if not recorded:
             return {}
         tracker = self.session.tracker
         weights = tracker.rolled_in / tracker.n_rounds
@@ -172,26 +273,46 @@ class SameData(Probe):
         return {"zeta_sampled": figures["zeta"], **errors}
 
 
-class CCEGap(Probe):
-    """The largest gain from leaving the CCE, over all states and steps, relative to iota_k."""
+class ModelGroup:
+    """Several models that receive the same data. The agent uses the first."""
 
-    def look(self, figures: Figures, noted: bool) -> Figures:
-        agent = self.session.agent
-        assert isinstance(agent, ContrastiveULCB)
-        iota = agent.config.iota / np.sqrt(agent.n_rounds)
-        return {"cce_over_iota": figures["cce_gap"] / iota}
+    def __init__(self, first: Model, others: Mapping[str, Model]):
+        self.first, self.others = first, dict(others)
+        self.kernels: dict[str, Kernel] = {}  # latest fits of the others
+
+    def add(self, tuples: Tuples) -> None:
+        for model in (self.first, *self.others.values()):
+            model.add(tuples)
+
+    def fit(self) -> Kernel:
+        self.kernels = {name: model.fit() for name, model in self.others.items()}
+        return self.first.fit()
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        others = {name: model.state_of(seed) for name, model in self.others.items()}
+        return {"first": self.first.state_of(seed), "others": others}
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        self.first.load_states([state["first"] for state in states])
+        for name, model in self.others.items():
+            model.load_states([state["others"][name] for state in states])
 
 
-class Bracket(Probe):
-    """How far V-upper is above V_Nash, and V-lower below it."""
-
-    def look(self, figures: Figures, noted: bool) -> Figures:
-        tracker = self.session.tracker
-        assert isinstance(tracker, GameTracker)
-        return {
-            "upper_slack": figures["upper_value"] - tracker.nash,
-            "lower_slack": tracker.nash - figures["lower_value"],
-        }
+def other_models(agent: Learner[Any]) -> dict[str, Model]:
+    """The agent's model with exact negatives and by maximum likelihood, with the same start."""
+    changes: dict[str, dict[str, Any]] = {
+        "exact": {"negatives": "exact"},
+        "likelihood": {"features": "likelihood"},
+    }
+    return {
+        name: make_model(
+            replace(agent.config, **change),
+            agent.batch,
+            agent.negatives,
+            [stream(seed, "start") for seed in agent.seeds],
+        )
+        for name, change in changes.items()
+    }
 
 
 PROBES: dict[str, Callable[[Session], Probe]] = {
@@ -206,6 +327,6 @@ PROBES: dict[str, Callable[[Session], Probe]] = {
 }
 
 
-def make_probes(names: tuple[str, ...], session: Session) -> list[Any]:
-    """The probes by name; ProductClass and SameData change what the agent fits."""
+def make_probes(names: tuple[str, ...], session: Session) -> list[Probe]:
+    """The probes by name. ProductClass and SameData replace the agent's model."""
     return [PROBES[name](session) for name in names]

@@ -1,75 +1,151 @@
-"""The rules by name: from what runs have measured to a number and whether the claim held."""
+"""Rules: from the measurements of runs to a number, its interval, and whether the claim holds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import binomtest
 
-from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.agents.finite.config import AgentConfig
+from contrastive_ucb.agents.finite.parts import checked_negatives
+from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.evaluation.exact import potential
-from contrastive_ucb.facts.growth import better_fit, growth, order, power_law
-from contrastive_ucb.facts.outcome import (
-    Case,
-    Outcome,
-    mean_interval,
-    of_interval,
-    ratio_interval,
-    share_interval,
-)
-from contrastive_ucb.facts.record import Record
-from contrastive_ucb.stats.bootstrap import Interval
-from contrastive_ucb.stats.slopes import slope_interval
+from contrastive_ucb.experiments.environments import make_env
+from contrastive_ucb.facts.bounds import recovery_bound
+from contrastive_ucb.facts.measure import Record
+from contrastive_ucb.facts.plan import Fact, Run
+from contrastive_ucb.stats.bootstrap import LEVEL, Interval, percentile_interval
+from contrastive_ucb.stats.slopes import slope, slope_interval
 
+RESAMPLES = 10_000
 ROUNDING = 1e-9
-LEAST = 1e-12  # a seed without any regret has no logarithm; this leaves the mean as it is
+LEAST = 1e-12  # replaces zero regret, which has no logarithm; too small to change the mean
 SMALL_RIDGE = 0.1  # of the example of erratum E16
+RATES = np.linspace(0.01, 1.0, 100)  # values of c in e^(c x)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fact with its runs and their records: the input of a rule."""
+
+    fact: Fact
+    runs: Sequence[Run]
+    records: Sequence[Record]
+    window: float  # slopes are fitted over the rounds K / window .. K
+
+    @property
+    def first(self) -> Record:
+        return self.records[0]
+
+    @property
+    def limit(self) -> float:
+        assert self.fact.limit is not None, f"{self.fact.fact} {self.fact.part} needs a limit"
+        return self.fact.limit
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The measured value with a 95% interval; `held` is None without a target.
+
+    `mark` and `limit` replace those of the fact if the target depends on the runs.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    held: bool | None = None
+    note: str = ""
+    mark: str = ""
+    limit: float | None = None
+
 
 Rule = Callable[[Case], Outcome]
 
 
-def fitted_slope(record: Record, measure: str, window: float) -> Interval:
-    """The slope of a curve over the rounds K / window .. K, on logarithmic axes."""
-    last = float(record.rounds[-1])
-    curves = np.maximum(record.ratio(measure), LEAST)
-    return slope_interval(record.rounds.astype(float), curves, (last / window, last))
+# Intervals
 
 
-def _slope(case: Case) -> Outcome:
-    """The slope itself must be at most the limit."""
-    found = fitted_slope(case.first, case.fact.measure, case.window)
-    return of_interval(
-        found, None if case.fact.limit is None else bool(found.estimate <= case.fact.limit)
-    )
+def of_interval(
+    interval: Interval,
+    held: bool | None = None,
+    note: str = "",
+    mark: str = "",
+    limit: float | None = None,
+) -> Outcome:
+    value, low, high = (float(part) for part in interval)
+    return Outcome(value, low, high, held, note, mark, limit)
 
 
-def _slope_reaches(case: Case) -> Outcome:
-    """The interval of the slope must have the limit in it, or lie below it."""
-    found = fitted_slope(case.first, case.fact.measure, case.window)
-    assert case.fact.limit is not None
-    return of_interval(found, bool(found.low <= case.fact.limit))
+def mean_interval(values: Array) -> Interval:
+    """Mean over seeds with a percentile bootstrap interval.   values (B,)"""
+    return ratio_interval(values, np.ones(len(values)))
 
 
-def _flat_ratio(case: Case) -> Outcome:
-    """The interval of the slope of a ratio must have the limit, 0, in it."""
-    found = fitted_slope(case.first, case.fact.measure, case.window)
-    ratio = case.first.ratio(case.fact.measure)[:, -1]
-    assert case.fact.limit is not None
-    held = bool(found.low <= case.fact.limit <= found.high)
-    return of_interval(found, held, f"the ratio is {ratio.mean():.2f} at K")
+def ratio_interval(numerator: Array, denominator: Array) -> Interval:
+    """Ratio of two means, both (B,). Seeds are resampled in pairs, since a seed is an MDP."""
+    times = _resampled(len(numerator))
+    drawn = (times @ numerator) / (times @ denominator)
+    return percentile_interval(np.asarray(numerator.mean() / denominator.mean()), drawn, LEVEL)
 
 
-def _always(case: Case) -> Outcome:
-    """The share of all rounds in which it held must be 1."""
+def count_interval(count: int, total: int) -> tuple[float, float]:
+    """Wilson interval for the expected count out of `total`."""
+    share = binomtest(count, total).proportion_ci(LEVEL, method="wilson")
+    return share.low * total, share.high * total
+
+
+def _resampled(count: int) -> IntArray:
+    """How often each seed is drawn in each bootstrap resample.   (RESAMPLES, B)"""
+    return stream(0, "facts").multinomial(count, np.full(count, 1 / count), RESAMPLES)
+
+
+# Rules for one run
+
+
+def fitted_slope(case: Case) -> Interval:
+    """Slope of a curve over the rounds K / window .. K, on logarithmic axes."""
+    rounds = case.first.rounds.astype(float)
+    curves = np.maximum(case.first.ratio(case.fact.measure), LEAST)
+    return slope_interval(rounds, curves, (rounds[-1] / case.window, rounds[-1]))
+
+
+def slope_at_most(case: Case) -> Outcome:
+    """The slope is at most the limit."""
+    fit = fitted_slope(case)
+    held = None if case.fact.limit is None else bool(fit.estimate <= case.limit)
+    return of_interval(fit, held)
+
+
+def slope_reaches(case: Case) -> Outcome:
+    """The interval of the slope contains the limit or lies below it."""
+    fit = fitted_slope(case)
+    return of_interval(fit, bool(fit.low <= case.limit))
+
+
+def flat_ratio(case: Case) -> Outcome:
+    """The interval of the slope of a ratio contains the limit, 0."""
+    fit = fitted_slope(case)
+    last = case.first.ratio(case.fact.measure)[:, -1]
+    held = bool(fit.low <= case.limit <= fit.high)
+    return of_interval(fit, held, f"the ratio is {last.mean():.2f} at K")
+
+
+def always(case: Case) -> Outcome:
+    """In every seed, the share of rounds in which the inequality holds is at least the limit."""
     shares = case.first.total(case.fact.measure)
-    return of_interval(mean_interval(shares), bool((shares == 1).all()))
+    held = None if case.fact.limit is None else bool((shares >= case.limit).all())
+    return of_interval(mean_interval(shares), held)
 
 
-def _says_something(case: Case) -> Outcome:
-    """The share of rounds in which what V-bar may lack is less than V*; else 0 would do for V-bar.
+def informative(case: Case) -> Outcome:
+    """Share of rounds in which the allowed bias is below V*; otherwise V-bar = 0 would satisfy it.
 
-    Between two kept rounds the later one counts.
+    The rounds between two recorded rounds count as the later one.
     """
     record = case.first
     weights = np.diff(record.rounds, prepend=0) / record.rounds[-1]
@@ -77,72 +153,200 @@ def _says_something(case: Case) -> Outcome:
     return of_interval(mean_interval(below @ weights))
 
 
-def _worst(case: Case) -> Outcome:
-    """The largest over seeds, of what is the largest over rounds, must be at most the limit."""
+def worst(case: Case) -> Outcome:
+    """The maximum over seeds and rounds is at most the limit."""
     largest = float(case.first.total(case.fact.measure).max())
-    held = None if case.fact.limit is None else largest <= case.fact.limit + ROUNDING
+    held = None if case.fact.limit is None else largest <= case.limit + ROUNDING
     return Outcome(largest, held=held)
 
 
-def _solved(case: Case) -> Outcome:
-    """So many seeds have solved the task; the limit is a share of them."""
-    at = case.first.total("solved_at")
-    count, total = int(np.isfinite(at).sum()), len(at)
-    low, high = share_interval(count, total)
-    note = f"at round {np.nanmedian(at):,.0f} in the median" if count else "never"
-    held = None if case.fact.limit is None else count == case.fact.limit * total
-    return Outcome(float(count), low, high, held, f"of {total} seeds, {note}")
+def solved(case: Case) -> Outcome:
+    """The number of seeds that solved the task; the limit is their share."""
+    rounds = case.first.total("solved_at")
+    count, total = int(np.isfinite(rounds).sum()), len(rounds)
+    low, high = count_interval(count, total)
+    median = f", median round {np.nanmedian(rounds):,.0f}" if count else ""
+    held = None if case.fact.limit is None else count == case.limit * total
+    return Outcome(float(count), low, high, held, f"of {total} seeds{median}")
 
 
-def _ratio(case: Case) -> Outcome:
-    """The mean of the first run over the mean of the second."""
-    over, under = (record.total(case.fact.measure) for record in case.records)
-    return of_interval(ratio_interval(over, under))
+def ratio(case: Case) -> Outcome:
+    """The mean of the first run divided by the mean of the second."""
+    numerator, denominator = (record.total(case.fact.measure) for record in case.records)
+    return of_interval(ratio_interval(numerator, denominator))
 
 
-def _mean(case: Case) -> Outcome:
-    """The mean over seeds of what the run came to, or the seconds that it took."""
+def mean(case: Case) -> Outcome:
+    """The mean of a total over seeds, or the seconds of the run."""
     if case.fact.measure == "seconds":
         return Outcome(case.first.seconds)
     return _mean_of(case.first.total(case.fact.measure))
 
 
-def _mean_at(case: Case) -> Outcome:
-    """The mean over seeds of a curve at one round."""
-    assert case.fact.at is not None
+def mean_at(case: Case) -> Outcome:
+    """The mean of a curve over seeds in one round."""
     (column,) = np.nonzero(case.first.rounds == case.fact.at)
     if len(column) != 1:
         raise UserError(
-            f"the run {case.runs[0].name!r} kept no round {case.fact.at}; choose one it kept"
+            f"run {case.runs[0].name!r} did not record round {case.fact.at}; choose one of"
+            f" {', '.join(map(str, case.first.rounds))}"
         )
     return _mean_of(case.first.curve(case.fact.measure)[:, column[0]])
 
 
 def _mean_of(values: Array) -> Outcome:
     if not np.isfinite(values).all():
-        return Outcome(None, note=f"in {int(np.isnan(values).sum())} of {len(values)} seeds never")
+        return Outcome(None, note=f"never in {int(np.isnan(values).sum())} of {len(values)} seeds")
     return of_interval(mean_interval(values))
 
 
-def _small_ridge(case: Case) -> Outcome:
+def small_ridge(case: Case) -> Outcome:
     """The example of erratum E16: d = 1, one G = 1, lambda = .1."""
-    spent, allowed = potential(np.ones((1, 1, 1)), SMALL_RIDGE)
-    assert case.fact.limit is not None
-    return Outcome(ratio := float(spent / allowed), held=ratio <= case.fact.limit)
+    left, right = potential(np.ones((1, 1, 1)), SMALL_RIDGE)
+    value = float(left / right)
+    return Outcome(value, held=value <= case.limit)
+
+
+# Rules for the runs of a sweep
+
+
+def power_law(case: Case) -> Outcome:
+    """The exponent of a power law in x is at most the limit, and every seed solves the task."""
+    x, curves, unsolved = _rounds_to_solve(case)
+    fit = slope_interval(x, curves)
+    held = bool(fit.estimate <= case.limit) and not unsolved
+    means = curves.mean(0)
+    listed = ", ".join(f"{at:g}: {mean:.0f}" for at, mean in zip(x, means, strict=True))
+    half = min(len(x) // 2, len(x) - 2)
+    late = float(slope(x[half:], means[half:]))
+    note = f"mean rounds {listed}; over the upper half of H the exponent is {late:.2f}"
+    note += f"; {unsolved} runs did not solve it" if unsolved else ""
+    return of_interval(fit, held, note)
+
+
+def better_fit(case: Case) -> Outcome:
+    """The misfit of a power of x, divided by that of an exponential in x, is below the limit.
+
+    Neither has a constant term, so the note also gives the misfits of a + b x^2 and a + b e^(c x).
+    """
+    x, curves, _ = _rounds_to_solve(case)
+    means = curves.mean(0)
+    drawn = _resampled(len(curves)) / len(curves) @ curves
+    power, exponential = misfit(np.log(x), means), misfit(x, means)
+    quotient = percentile_interval(
+        power / exponential, misfit(np.log(x), drawn) / misfit(x, drawn), LEVEL
+    )
+    held = None if case.fact.limit is None else bool(quotient.estimate < case.limit)
+    note = (
+        f"misfit of log rounds: power law {power:.3f}, exponential {exponential:.3f},"
+        f" a + b H^2 {floored_misfit(x**2, means):.3f},"
+        f" a + b e^(cH) {exponential_misfit(x, means):.3f}"
+    )
+    return of_interval(quotient, held, note)
+
+
+def _rounds_to_solve(case: Case) -> tuple[Array, Array, int]:
+    """x (n,), the rounds to solve the task (B, n), and the number of runs that did not.
+
+    A seed that did not solve the task counts with all its rounds.
+    """
+    x = np.array([float(run.label) for run in case.runs])
+    rounds = np.stack([record.total(case.fact.measure) for record in case.records], axis=-1)
+    last = np.array([float(record.rounds[-1]) for record in case.records])
+    return x, np.where(np.isnan(rounds), last, rounds), int(np.isnan(rounds).sum())
+
+
+def misfit(x: Array, y: Array) -> Array:
+    """Root mean square of log y around its least-squares line in x.   y (..., n) -> (...)"""
+    line = np.stack([np.ones_like(x), x], axis=-1)
+    project = line @ np.linalg.pinv(line)  # onto all lines
+    rest = np.log(y) - np.log(y) @ project
+    return np.asarray(np.sqrt((rest**2).mean(-1)))
+
+
+def floored_misfit(rising: Array, y: Array) -> float:
+    """The same around the best a + b rising.   both (n,)"""
+    fitted = np.maximum(floored_fit(rising, y, rising), 1e-9)  # log of a negative fit
+    return float(np.sqrt((np.log(fitted / y) ** 2).mean()))
+
+
+def floored_fit(rising: Array, y: Array, at: Array) -> Array:
+    """a + b at, where a + b rising fits y by least squares of relative errors."""
+    shape = np.stack([np.ones_like(rising), rising], axis=-1)
+    weights, *_ = np.linalg.lstsq(shape / y[:, None], np.ones_like(y), rcond=None)
+    return np.asarray(weights[0] + weights[1] * at)
+
+
+def exponential_misfit(x: Array, y: Array) -> float:
+    """The misfit of the best a + b e^(c x), which has one more parameter than the others."""
+    return min(floored_misfit(np.exp(c * x), y) for c in RATES)
+
+
+def order(case: Case) -> Outcome:
+    """The number of neighbors whose means are in order: falling to the smallest, then rising.
+
+    The note says for how many the bootstrap interval of the difference excludes 0.
+    """
+    labels = [float(run.label) for run in case.runs]
+    assert case.fact.smallest_at is not None
+    smallest = labels.index(case.fact.smallest_at)
+    values = np.stack([record.total(case.fact.measure) for record in case.records], axis=-1)
+    means = values.mean(0)
+    rises = np.diff(means) > 0
+    significant = sum(_excludes_zero(mean_interval(step)) for step in np.diff(values).T)
+    right = np.where(np.arange(len(rises)) < smallest, ~rises, rises)
+    listed = ", ".join(
+        f"{run.label}: {mean:.3g}" for run, mean in zip(case.runs, means, strict=True)
+    )
+    note = f"of {len(rises)} neighbors, {significant} with a significant difference; {listed}"
+    return Outcome(float(right.sum()), held=bool(right.all()), note=note)
+
+
+def _excludes_zero(interval: Interval) -> bool:
+    return bool(interval.low > 0 or interval.high < 0)
+
+
+def growth(case: Case) -> Outcome:
+    """The exponent in the variable is at most that of the lemma's bound over the same runs.
+
+    In the bound, log |F| is the number of parameters d (Z + S), in place of the covering number of
+    the remark on infinite classes (l.212).
+    """
+    sizes = [sizes_of(run) for run in case.runs]
+    x = np.array([size[case.fact.variable] for size in sizes])
+    limit = float(slope(x, np.array([size["bound"] for size in sizes])))
+    fit = slope_interval(x, np.stack([r.total(case.fact.measure) for r in case.records], axis=-1))
+    note = f"{case.fact.variable} = {', '.join(f'{value:.3g}' for value in x)}"
+    mark = f"at most that of the lemma, {limit:.2f}"
+    return of_interval(fit, bool(fit.estimate <= limit), note, mark, limit)
+
+
+def sizes_of(run: Run) -> dict[str, float]:
+    """d, A and 1/C_S^- of a run, and the lemma's bound in its last round."""
+    problem = run.problem
+    env = make_env(problem.env, problem.env_settings, 0)
+    config = AgentConfig(**dict(problem.agent_settings))
+    batch = EnvBatch.of([env])
+    floor = float(checked_negatives(None, config, batch).min())
+    rank = config.rank or env.rank
+    assert rank is not None
+    n_parameters = rank * (batch.n_pairs + batch.n_states)
+    bound = recovery_bound(problem.rounds, batch.horizon, rank, floor, n_parameters, config.failure)
+    return {"d": rank, "A": batch.n_actions, "1/C_S^-": 1 / floor, "bound": bound}
 
 
 RULES: dict[str, Rule] = {
-    "slope": _slope,
-    "slope reaches": _slope_reaches,
-    "flat ratio": _flat_ratio,
-    "always": _always,
-    "says something": _says_something,
-    "worst": _worst,
-    "solved": _solved,
-    "ratio": _ratio,
-    "mean": _mean,
-    "mean at": _mean_at,
-    "small ridge": _small_ridge,
+    "slope": slope_at_most,
+    "slope reaches": slope_reaches,
+    "flat ratio": flat_ratio,
+    "always": always,
+    "informative": informative,
+    "worst": worst,
+    "solved": solved,
+    "ratio": ratio,
+    "mean": mean,
+    "mean at": mean_at,
+    "small ridge": small_ridge,
     "power law": power_law,
     "better fit": better_fit,
     "order": order,

@@ -192,7 +192,7 @@ def costs_text(bench: Record) -> str:
     ]
     misses = f" Targets not reached: {', '.join(missed)}." if missed else ""
     return (
-        "**Costs of the deep tier** (`cucb bench deep`, on 2 cores): an update of"
+        "**Costs of the deep tier** (`make bench NAME=deep`, on 2 cores): an update of"
         f" SPR takes {figures['ms_update_spr']:.0f} ms, of SPR-UCB `paper`"
         f" {figures['ms_update_spr_ucb_paper']:.0f} ms, of `reference`"
         f" {figures['ms_update_spr_ucb_reference']:.0f} ms. A plain implementation of the published"

@@ -133,7 +133,7 @@ def _steps(control: Record) -> int:
 def costs_text(record: Record) -> str:
     figures = record["summary"]
     return (
-        "**Costs of networks** (`cucb bench neural`, H=12): refitting all steps together is"
+        "**Costs of networks** (`make bench NAME=neural`, H=12): refitting all steps together is"
         f" {figures['one_by_one_over_together']:.1f}x as fast as one after another; a round takes"
         f" {figures['core_seconds_a_round']:.1f} s of one core."
     )

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.files import write_atomically
+from contrastive_ucb.facts.measure import Record
 from contrastive_ucb.facts.plan import Plan
-from contrastive_ucb.facts.record import Record
 from contrastive_ucb.facts.rows import Row
 from contrastive_ucb.report.figures import Curve, plot
 from contrastive_ucb.report.palette import palette

@@ -16,8 +16,7 @@ from typing import Any
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import write_atomically
-from contrastive_ucb.facts.rows import Row, number
-from contrastive_ucb.facts.summary import read_summary
+from contrastive_ucb.facts.rows import Row, number, read_summary
 from contrastive_ucb.report.readme_neural import neural_text
 from contrastive_ucb.report.records import records_of
 from contrastive_ucb.report.tables import NOTHING, Table

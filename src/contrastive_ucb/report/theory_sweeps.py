@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.facts.growth import floored_fit, sizes_of
-from contrastive_ucb.facts.run import Run
+from contrastive_ucb.facts.plan import Run
+from contrastive_ucb.facts.rules import floored_fit, sizes_of
 from contrastive_ucb.report.interval import mean_interval
 from contrastive_ucb.report.style import (
     GREY,

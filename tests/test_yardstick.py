@@ -1,13 +1,11 @@
-"""The yardstick of `cucb bench deep` computes the same update as the preset `reference`.
+"""The plain implementation of `make bench NAME=deep` computes the update of preset `reference`.
 
-Both have the same weights and noise, augmentation is off, and they learn from the same windows. The
-two passes of double DQN differ in their noise in both.
+Both have the same weights and noise, no augmentation, and the same windows. In both, the two passes
+of double DQN use different noise.
 """
 
 from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,20 +13,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.yardstick import WINDOW, PlainReplay, Windows, Yardstick
 from contrastive_ucb.agents.deep.network import Network
 from contrastive_ucb.agents.deep.presets import SPR_RELEASE, configure
 from contrastive_ucb.agents.deep.rainbow import Rainbow
-from contrastive_ucb.commands.bench_yardstick import load
 from contrastive_ucb.data.replay import Batch, Replay
 
-ROOT = Path(__file__).parents[2]
 N_ACTIONS, BATCH = 3, 8
-
-
-@pytest.fixture(scope="module")
-def code() -> ModuleType:
-    module: ModuleType = load(ROOT / "benchmarks" / "yardstick.py")
-    return module
 
 
 def learner(preset: str, ridge: float) -> Rainbow:
@@ -56,10 +47,10 @@ def played(agent: Rainbow, rng: np.random.Generator) -> Replay:
     return replay
 
 
-def windows(code: ModuleType, replay: Replay, batch: Batch) -> Any:
-    window = replay.window(batch.index, code.WINDOW)
+def windows(replay: Replay, batch: Batch) -> Any:
+    window = replay.window(batch.index, WINDOW)
     rows = np.arange(len(batch.index))[:, None]
-    return code.Windows(
+    return Windows(
         observations=window.observations()[rows, window.shown],
         actions=window.actions,
         previous=window.previous,
@@ -127,13 +118,13 @@ def give_noise(network: Network, own: torch.nn.Module) -> None:
     [("none", 1.0, 1e-4), ("reference", 1e-2, 1e-4), ("reference", 1e-5, 2e-3)],
 )
 def test_the_yardstick_computes_what_reference_computes(
-    code: ModuleType, preset: str, ridge: float, tolerance: float
+    preset: str, ridge: float, tolerance: float
 ) -> None:
     agent = learner(preset, ridge)
     rng = np.random.default_rng(0)
     replay = played(agent, rng)
     replay.update_priorities(replay.drawable(), rng.random(len(replay)))
-    yardstick = code.Yardstick(N_ACTIONS, bonus=preset != "none", augment=False, ridge=ridge)
+    yardstick = Yardstick(N_ACTIONS, bonus=preset != "none", augment=False, ridge=ridge)
     before = copied(agent.network, yardstick.online)
     for network in (yardstick.online, yardstick.target, yardstick.lagged):
         network.load_state_dict(before.state_dict())
@@ -143,7 +134,7 @@ def test_the_yardstick_computes_what_reference_computes(
     agent._next_actions = lambda *a: selected.append(select(*a)) or selected[-1]  # type: ignore
     for _ in range(2):  # the second one with a Sigma and a target network that have moved
         batch = replay.sample(rng.random(BATCH), importance_exponent=0.6)
-        given = windows(code, replay, batch)
+        given = windows(replay, batch)
         expected = agent.update(replay, batch)
         found = yardstick.update(given)
         for name, value in expected.items():
@@ -160,17 +151,17 @@ def test_the_yardstick_computes_what_reference_computes(
         assert apart <= 10 * tolerance * moved, name
 
 
-def test_the_plain_replay_gives_what_the_package_gives(code: ModuleType) -> None:
+def test_the_plain_replay_gives_what_the_package_gives() -> None:
     agent = learner("reference", 1.0)
     replay = played(agent, np.random.default_rng(0))
     entries = replay.history.entries(0, replay.history.now)
     acted = ~entries["closing"]
     frames, times = entries["frame"][acted, 0], np.flatnonzero(acted)
     fields = [entries[name][acted] for name in ("action", "reward", "terminated")]
-    found = code.PlainReplay(frames, *fields).sample()
+    found = PlainReplay(frames, *fields).sample()
     batch = replay.sample(np.zeros(1), importance_exponent=1.0)
     index = np.array([times[at] for at in found.index])
-    expected = windows(code, replay, replace(batch, index=index))
+    expected = windows(replay, replace(batch, index=index))
     for name in ("observations", "actions", "previous", "rewards", "ends"):
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
     assert found.ends[:, 1:6].any()
