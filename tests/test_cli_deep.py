@@ -57,7 +57,7 @@ def test_every_algorithm_takes_the_bonus_by_one_flag(
 
 def test_curl_says_that_it_needs_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "CartPole-v1", "--algo", "curl", *FAST, "--out", str(tmp_path)]
-    check_error(words, "CURL crops images.*choose another agent", capsys)
+    check_error(words, "CURL needs images.*choose another agent", capsys)
 
 
 def test_algos_shows_every_algorithm_and_where_they_differ(
@@ -205,7 +205,7 @@ def test_set_may_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     [
         (["train", "Pnog"], "did you mean 'Pong'"),
         (["train", "DeepSea-0"], "size of DeepSea must be at least 1"),
-        (["train", "Pendulum-v1"], "needs Discrete"),
+        (["train", "Pendulum-v1"], "need Discrete"),
         (["train", "DeepSea-5", "--algo", "spr-ubc"], "did you mean 'spr-ucb'"),
         (["train", "DeepSea-5", "--set", "n_stpe=3"], "'n_stpe'; did you mean 'n_step'"),
         (["train", "DeepSea-5", "--set", "bonus.scala=3"], "did you mean 'bonus.scale'"),

@@ -1,4 +1,4 @@
-"""Play an environment of the deep tier by a fixed sequence of actions and note all it shows."""
+"""Play an environment with fixed actions and record a digest of the outcomes."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from contrastive_ucb.envs.registry import make_deep_env
 
 
 def play(env: FrameEnv, n_steps: int, seed: int = 0) -> str:
-    """A digest of every frame, reward and flag of `n_steps` steps; resets when it has to."""
+    """A digest of every frame, reward and flag of `n_steps` steps, with resets at ends."""
     digest = hashlib.sha256()
     for action in stream(seed, "actions").integers(env.n_actions, size=n_steps):
         step = env.step(int(action))
@@ -25,18 +25,18 @@ def play(env: FrameEnv, n_steps: int, seed: int = 0) -> str:
 
 
 def standing(env: FrameEnv) -> list[float]:
-    """What the environment says about the episode."""
+    """Episode, step, score and frame sum of the environment."""
     return [env.episode, env.n_steps, env.raw_return, float(np.sum(env.frame))]
 
 
 def main(folder: str, n_steps: str) -> None:
-    """Continue the environments of a checkpoint, and print what they showed as JSON."""
-    shown = {}
+    """Continue the environments of a checkpoint, and print their digests as JSON."""
+    results = {}
     for name, state in load_checkpoint(Path(folder)).items():
         env = make_deep_env(name, seed=state["env"]["seed"], training=True)
         env.load_state_dict(state)
-        shown[name] = [standing(env), play(env, int(n_steps), seed=1), standing(env)]
-    print(json.dumps(shown))
+        results[name] = [standing(env), play(env, int(n_steps), seed=1), standing(env)]
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Atari 100K's rules against a slow twin of single frames, and what a lost life means."""
+"""The rules of Atari 100K against single frames of Gymnasium, lost lives, and limits."""
 
 import gymnasium
 import numpy as np
@@ -14,14 +14,14 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import atari
 from contrastive_ucb.envs.atari import Atari
-from contrastive_ucb.envs.atari_names import ATARI_100K, letters, roms, title
+from contrastive_ucb.envs.atari_names import ATARI_100K, game_name, name_key, roms
 from contrastive_ucb.envs.registry import make_deep_env
 
 FIRE = 1
 
 
 def bilinear(screen: np.ndarray, size: int = 84) -> np.ndarray:
-    """The screen at the centres of size x size cells, in floating point."""
+    """The screen at the centers of size x size cells, in floating point."""
     at = [np.clip((np.arange(size) + 0.5) * n / size - 0.5, 0, n - 1) for n in screen.shape]
     low = [np.minimum(a.astype(int), n - 2) for a, n in zip(at, screen.shape, strict=True)]
     down, right = at[0][:, None] - low[0][:, None], at[1] - low[1]
@@ -49,9 +49,9 @@ def test_frames_and_rewards_from_single_frames(game: str) -> None:
     assert env.n_actions == twin.action_space.n
 
 
-def test_rules_resize_and_start_as_the_published_codes() -> None:
+def test_resizing_and_no_ops_of_the_rules() -> None:
     def screens(count: int) -> np.ndarray:
-        """The screen after so many no-ops."""
+        """The screen after `count` no-ops."""
         twin = gymnasium.make("PongNoFrameskip-v4", obs_type="grayscale")
         screen, _ = twin.reset(seed=0)
         for _ in range(count):
@@ -89,8 +89,8 @@ def test_rules_resize_and_start_as_the_published_codes() -> None:
         ("dopamine", True, 0),
     ],
 )
-def test_a_no_op_may_follow_a_lost_life(rules: str, training: bool, noops: int) -> None:
-    """Breakout: 4 frames per step, and one more at each of the four lives before the last."""
+def test_no_op_after_a_lost_life(rules: str, training: bool, noops: int) -> None:
+    """Breakout: 4 frames per step, and one more after each of the four lives before the last."""
     env = Atari("Breakout", seed=0, training=training, rules=rules)
     env.reset()
     started, frames = env._ale.getEpisodeFrameNumber(), 0
@@ -104,7 +104,7 @@ def test_a_no_op_may_follow_a_lost_life(rules: str, training: bool, noops: int) 
         if env._ale.lives() < lives:
             lost += 1
             frames += noops
-            if noops and training:  # the frame after the no-op alone
+            if noops and training:  # the frame is that of the no-op alone
                 screen = np.empty((210, 160), dtype=np.uint8)
                 env._ale.getScreenGrayscale(screen)
                 assert np.array_equal(step.frame, env._shrunk(screen))
@@ -114,7 +114,7 @@ def test_a_no_op_may_follow_a_lost_life(rules: str, training: bool, noops: int) 
     assert lost == 4
 
 
-def test_a_lost_life_ends_the_learners_episode_and_the_game_goes_on() -> None:
+def test_lost_life_terminates_and_the_game_continues() -> None:
     env, whole = Atari("Breakout", seed=0), Atari("Breakout", seed=0, training=False)
     np.testing.assert_array_equal(env.reset(), whole.reset())
     ends = 0
@@ -154,7 +154,7 @@ def test_qbert_without_lives_ends_once() -> None:
     assert ends == 4
 
 
-def test_the_time_limit_truncates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_limit_truncates(monkeypatch: pytest.MonkeyPatch) -> None:
     assert atari.MAX_STEPS == 27_000
     monkeypatch.setattr(atari, "MAX_STEPS", 3)
     env = Atari("Pong", seed=0)
@@ -165,7 +165,7 @@ def test_the_time_limit_truncates(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(step.terminated for step in steps)
 
 
-def test_assault_remembers_nothing_of_earlier_episodes() -> None:
+def test_assault_does_not_depend_on_earlier_episodes() -> None:
     short, long = Atari("Assault", seed=0), Atari("Assault", seed=0)
     for env, n_steps in ((short, 1), (long, 150)):
         env.reset()
@@ -175,7 +175,7 @@ def test_assault_remembers_nothing_of_earlier_episodes() -> None:
     assert play(short, 100) == play(long, 100)
 
 
-def test_seed_role_and_episode_decide_on_the_no_ops() -> None:
+def test_no_ops_depend_on_seed_role_and_episode() -> None:
     def begins(seed: int, role: str) -> list[int]:
         env = Atari("Pong", seed=seed, role=role)
         return [env._ale.getEpisodeFrameNumber() for _ in range(8) if env.reset() is not None]
@@ -191,11 +191,11 @@ def test_seed_role_and_episode_decide_on_the_no_ops() -> None:
 
 def test_all_games_by_name() -> None:
     assert len(set(ATARI_100K)) == 26
-    assert {title(roms()[letters(game)]) for game in ATARI_100K} == set(ATARI_100K)
+    assert {game_name(roms()[name_key(game)]) for game in ATARI_100K} == set(ATARI_100K)
     assert len(roms()) == 104
 
 
-def test_what_the_learner_is_told() -> None:
+def test_attributes() -> None:
     env = make_deep_env("Pong", seed=0, training=True)
     assert (env.name, env.frame_shape, env.stack, env.n_actions) == ("Pong", (1, 84, 84), 4, 6)
     assert env.value_range == (-10, 10)

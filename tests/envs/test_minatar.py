@@ -1,4 +1,4 @@
-"""MinAtar against the package's own Gymnasium environments, and its seeds."""
+"""MinAtar against the Gymnasium environments of its package, seeds, and the time limit."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from contrastive_ucb.envs.registry import MINATAR, make_deep_env
 
 
 @pytest.mark.parametrize("name", MINATAR)
-def test_as_the_package_plays_it(name: str) -> None:
+def test_equals_the_package(name: str) -> None:
     env = make_deep_env(name, seed=4, training=True)
     twin = BaseEnv(MINATAR[name], use_minimal_action_set=True)
     actions = iter(stream(0, "actions").integers(env.n_actions, size=600))
@@ -37,7 +37,7 @@ def test_as_the_package_plays_it(name: str) -> None:
     assert env.render().shape == (160, 160, 3)
 
 
-def test_earlier_episodes_do_not_matter_and_seeds_do() -> None:
+def test_episodes_depend_on_seed_and_number_only() -> None:
     def third_episode(seed: int, n_steps: int) -> str:
         env = MinAtar("seaquest", seed=seed)
         env.reset()
@@ -50,7 +50,7 @@ def test_earlier_episodes_do_not_matter_and_seeds_do() -> None:
     assert third_episode(0, 5) != third_episode(1, 5)
 
 
-def test_the_time_limit_truncates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_limit_truncates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(minatar, "MAX_STEPS", 3)
     env = MinAtar("freeway", seed=0)
     env.reset()

@@ -1,16 +1,20 @@
-"""Names of environments: every usual spelling, and what is said about the others."""
+"""The registry: spellings of ids, errors, evaluation environments, instances and factories."""
 
+from pathlib import Path
+
+import gymnasium
+import numpy as np
 import pytest
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs import registry
-from contrastive_ucb.envs.atari_names import letters
 from contrastive_ucb.envs.lock import Lock
 from contrastive_ucb.envs.registry import (
     MINATAR,
     canonical_name,
     frame_shape_of,
     make_deep_env,
+    make_env,
     make_eval_envs,
 )
 from contrastive_ucb.envs.rich_lock import RichLock
@@ -37,7 +41,7 @@ from contrastive_ucb.envs.rich_lock import RichLock
         ("gymnasium:CartPole-v1", "gymnasium:CartPole-v1"),
     ],
 )
-def test_all_spellings_are_one_name(name: str, known: str) -> None:
+def test_spellings_of_an_id(name: str, known: str) -> None:
     assert canonical_name(name) == known
     assert canonical_name(known) == known
 
@@ -64,7 +68,7 @@ def test_unknown_names_get_a_suggestion(name: str, nearest: str) -> None:
     assert str(error.value).endswith(f"did you mean {nearest!r}?")
 
 
-def test_a_name_like_no_other_gets_examples() -> None:
+def test_errors_for_unknown_and_invalid_ids() -> None:
     with pytest.raises(
         UserError, match=r"'xyzzy'; try 'Pong', 'MinAtar/Breakout-v1', 'DeepSea-10'"
     ):
@@ -83,7 +87,7 @@ def test_a_name_like_no_other_gets_examples() -> None:
         ("no_such_module:Own-v0", "Gymnasium cannot make 'no_such_module:Own-v0'"),
     ],
 )
-def test_ids_that_cannot_be_used(name: str, message: str) -> None:
+def test_ids_that_cannot_be_made(name: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         make_deep_env(name, seed=0, training=True)
 
@@ -95,15 +99,13 @@ def test_ids_that_cannot_be_used(name: str, message: str) -> None:
         ("MinAtar/Breakout-v1", r"needs minatar: pip install 'contrastive-ucb\[minatar\]'"),
     ],
 )
-def test_missing_packages_are_named(
-    name: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_packages(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "find_spec", lambda package: None)
     with pytest.raises(UserError, match=message):
         make_deep_env(name, seed=0, training=True)
 
 
-def test_evaluation_has_many_streams_that_repeat() -> None:
+def test_evaluation_environments_have_separate_streams() -> None:
     first, again = (make_eval_envs("CartPole-v1", seed=0, count=4) for _ in range(2))
     starts = [tuple(env.reset()) for env in first]
     assert starts == [tuple(env.reset()) for env in again]
@@ -113,20 +115,16 @@ def test_evaluation_has_many_streams_that_repeat() -> None:
         make_eval_envs("CartPole-v1", seed=0, count=0)
 
 
-def test_letters_of_a_versioned_name() -> None:
-    assert letters("ALE/RoadRunner-v5") == letters("road_runner") == "roadrunner"
-
-
 @pytest.mark.parametrize(
     "name",
     ["pong", "ALE/Qbert-v5", "deepsea-7", "rich-lock-5", *MINATAR, "CartPole-v1", "FrozenLake-v1"],
 )
-def test_the_shape_of_frames_is_known_before_there_is_an_environment(name: str) -> None:
+def test_frame_shape_without_an_environment(name: str) -> None:
     assert frame_shape_of(name) == make_deep_env(name, seed=3, training=True).frame_shape
 
 
 @pytest.mark.parametrize("seed", [100, 101])
-def test_the_rich_lock_of_a_seed_has_one_combination_for_all_who_play_it(seed: int) -> None:
+def test_training_and_evaluation_share_the_rich_lock_of_a_seed(seed: int) -> None:
     lock = RichLock(4, seed=seed)
     assert isinstance(lock.base, Lock)
     for env in (
@@ -140,5 +138,73 @@ def test_the_rich_lock_of_a_seed_has_one_combination_for_all_who_play_it(seed: i
             reward = env.step(int(right[state])).reward
         assert reward == 1.0
         assert env.value_range == (0.0, 1.0)
-        with pytest.raises(UserError, match="RichLock-4 draws no picture"):
+        with pytest.raises(UserError, match="RichLock-4 cannot be rendered"):
             env.render()
+
+
+class Corridor(gymnasium.Env[np.ndarray, int]):
+    """Walk right for `length` steps."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, length: int = 3):
+        self.length = length
+
+    def reset(self, *, seed=None, options=None):  # type: ignore[no-untyped-def]
+        super().reset(seed=seed)
+        self.place = 0
+        return np.array([0, self.np_random.random()], np.float32), {}
+
+    def step(self, action):  # type: ignore[no-untyped-def]
+        self.place += int(action)
+        done = self.place == self.length
+        return np.array([self.place / self.length, 0], np.float32), float(done), done, False, {}
+
+
+@pytest.mark.parametrize("spec", [Corridor(), Corridor, lambda: Corridor(3)], ids=str)
+def test_instances_and_factories(spec: object) -> None:
+    train = make_env(spec, seed=0, training=True)  # type: ignore[arg-type]
+    first, second = make_eval_envs(spec, seed=0, count=2)  # type: ignore[arg-type]
+    starts = [tuple(env.reset()) for env in (train, first, second)]
+    assert len(set(starts)) == 3
+    assert train.frame_shape == (2,)
+    assert train.step(1).frame.tolist() == pytest.approx([1 / 3, 0])
+    assert first.n_steps == 0  # the environments do not share state
+    saved = train.state_dict()
+    again = make_env(spec, seed=0, training=True)  # type: ignore[arg-type]
+    again.load_state_dict(saved)
+    assert [again.step(1).terminated for _ in range(2)] == [False, True]
+    with pytest.raises(UserError, match=r"needs the id .* gymnasium.register"):
+        canonical_name(spec)  # type: ignore[arg-type]
+
+
+def test_instance_is_not_modified() -> None:
+    instance = Corridor(5)
+    env = make_env(instance, seed=0, training=True)
+    env.reset()
+    env.step(1)
+    assert not hasattr(instance, "place")
+    assert env.name == "Corridor"
+
+
+def test_instance_that_cannot_be_copied() -> None:
+    instance = Corridor()
+    instance.lock = (number for number in ())  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match=r"Corridor cannot be copied .* pass a function"):
+        make_env(instance, seed=0, training=True)
+    with pytest.raises(UserError, match=r"must be an id, a gymnasium.Env or a function .* got int"):
+        make_env(lambda: 3, seed=0, training=True)  # type: ignore[arg-type, return-value]
+
+
+def test_module_of_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cucb train mymodule:Env-v0` needs no PYTHONPATH."""
+    (tmp_path / "corridor_module.py").write_text(
+        "import gymnasium\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "gymnasium.register(id='OwnPole-v0', entry_point=CartPoleEnv, max_episode_steps=7)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    env = make_deep_env("corridor_module:OwnPole-v0", seed=0, training=True)
+    assert env.frame_shape == (4,)
+    assert frame_shape_of("corridor_module:OwnPole-v0") == (4,)

@@ -1,4 +1,4 @@
-"""An environment that was saved in the middle of an episode goes on bit for bit elsewhere."""
+"""Environments saved within an episode continue bit for bit in another process."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ NAMES = [
 needs_atari = pytest.mark.skipif(not HAS_ATARI, reason="needs ale-py and opencv-python-headless")
 
 
-def test_a_new_process_goes_on_bit_for_bit(tmp_path: Path) -> None:
+def test_new_process_continues_bit_for_bit(tmp_path: Path) -> None:
     envs = {name: make_deep_env(name, seed=3, training=True) for name in NAMES}
     for env in envs.values():
         env.reset()
@@ -47,10 +47,10 @@ def test_a_new_process_goes_on_bit_for_bit(tmp_path: Path) -> None:
 @needs_atari
 @pytest.mark.slow
 @pytest.mark.parametrize("game", ATARI_100K)
-def test_every_game_of_atari_100k_is_restored(game: str) -> None:
+def test_every_atari_100k_game_is_restored(game: str) -> None:
     env, other = (make_deep_env(game, seed=0, training=True) for _ in range(2))
     other.reset()
-    play(other, 300, seed=9)  # what was played before must not matter
+    play(other, 300, seed=9)  # loading must overwrite this
     env.reset()
     play(env, 700)
     other.load_state_dict(env.state_dict())
@@ -59,7 +59,7 @@ def test_every_game_of_atari_100k_is_restored(game: str) -> None:
 
 
 @needs_atari
-def test_a_life_that_is_lost_but_not_yet_followed_by_reset_stays_so() -> None:
+def test_state_between_a_lost_life_and_reset() -> None:
     env, other = (make_deep_env("Breakout", seed=0, training=True) for _ in range(2))
     env.reset()
     while not (step := env.step(1)).terminated:
@@ -88,7 +88,7 @@ def test_states_before_and_between_episodes() -> None:
     np.testing.assert_array_equal(env.reset(), first)
 
 
-def test_state_is_small_and_holds_arrays_and_json_only() -> None:
+def test_state_holds_arrays_and_json_values() -> None:
     env = make_deep_env("DeepSea-10", seed=0, training=True)
     env.reset()
     env.step(1)
@@ -97,24 +97,24 @@ def test_state_is_small_and_holds_arrays_and_json_only() -> None:
     assert json.loads(json.dumps(state)) == state
 
 
-def test_an_environment_that_does_not_repeat_is_refused() -> None:
+def test_irreproducible_replay_raises() -> None:
     env = make_deep_env("CartPole-v1", seed=0, training=True)
     env.reset()
     play(env, 5)
     state: Mapping[str, Any] = env.state_dict()
-    with pytest.raises(UserError, match="CartPole-v1 does not repeat: the same 5 actions led"):
+    with pytest.raises(UserError, match="CartPole-v1 is not reproducible: replaying its 5 actions"):
         env.load_state_dict({**state, "checksum": state["checksum"] ^ 1})
     changed = state["actions"].copy()
     changed[1] = 1 - changed[1]
-    with pytest.raises(UserError, match="does not repeat"):
+    with pytest.raises(UserError, match="is not reproducible"):
         env.load_state_dict({**state, "actions": changed})
     assert env.episode == -1
 
 
 @pytest.mark.parametrize(("name", "seed"), [("DeepSea-9", 0), ("DeepSea-10", 1)])
-def test_the_state_of_another_environment_is_refused(name: str, seed: int) -> None:
+def test_state_of_another_environment_raises(name: str, seed: int) -> None:
     state = make_deep_env("DeepSea-10", seed=0, training=True).state_dict()
-    with pytest.raises(UserError, match=r"this is a state of .*DeepSea-10.*, not of"):
+    with pytest.raises(UserError, match=r"belongs to .*DeepSea-10.*, not to"):
         make_deep_env(name, seed=seed, training=True).load_state_dict(state)
 
 
@@ -130,5 +130,5 @@ def test_steps_need_a_reset_and_a_valid_action() -> None:
         env.step(2)
     env.step(0)
     assert env.n_steps == 1
-    env.reset()  # in the middle: the next episode
+    env.reset()  # within an episode: starts the next one
     assert (env.episode, env.n_steps) == (1, 0)

@@ -121,7 +121,7 @@ def test_the_figures_of_the_model_are_those_of_its_losses() -> None:
 def test_what_is_expected_is_a_mean_over_draws_of_the_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """What went wrong: of an end that bits tell, a single draw is sure, and wrong half the time."""
     agent, known = learner(steps=60)
-    real, sides = agent.world.model.foresee, cycle([50.0, -50.0])
+    real, sides = agent.world.model.predict, cycle([50.0, -50.0])
 
     def alternating(*asked: Any) -> Outcome:
         outcome, side = real(*asked), next(sides)
@@ -129,7 +129,7 @@ def test_what_is_expected_is_a_mean_over_draws_of_the_bits(monkeypatch: pytest.M
         reward[:, 0 if side < 0 else 1] = 50  # pays 0 or 1, and says so surely
         return Outcome(outcome.frame, reward, torch.full_like(outcome.end, side))
 
-    monkeypatch.setattr(agent.world.model, "foresee", alternating)
+    monkeypatch.setattr(agent.world.model, "predict", alternating)
     got = foresight(agent.world, known, known, rng())
     assert got.end_nats == pytest.approx(np.log(2), rel=1e-5)
     assert got.reward_nats == pytest.approx(np.log(2), rel=1e-5)

@@ -119,7 +119,7 @@ class Numbers(gymnasium.Env[Any, Any]):
 
 
 def trainer_of_numbers(big: int, step: int, **changes: Any) -> SimpleTrainer:
-    env = GymFrames("Numbers-v0", Numbers(big, step), seed=0)
+    env = GymFrames(Numbers(big, step), name="Numbers-v0", seed=0)
     config = configure_simple({**TINY, **changes}, env.frame_shape)
     return SimpleTrainer(env, config, seed=0, steps=14)
 
@@ -129,7 +129,7 @@ def test_frames_beyond_frame_max_stop_it_at_once(step: int) -> None:
     """At the first frame, at a later one, and at the last of an episode, which is never acted on.
     The loss of such frames was 0, and none of them was learnt."""
     trainer = trainer_of_numbers(10, step)
-    says = "a frame has an entry 10, and frame_max is 1; --set frame_max=10"
+    says = "a frame has an entry 10, but frame_max is 1; --set frame_max=10"
     with pytest.raises(ValueError, match=says):
         list(trainer.run(14))
     assert trainer.replay.history.n_transitions == step

@@ -1,16 +1,16 @@
-"""Atari 100K on the Arcade Learning Environment, without wrappers in between.
+"""Atari 100K on the Arcade Learning Environment (ALE), without wrappers.
 
 | what            | here                                                                          |
 |-----------------|-------------------------------------------------------------------------------|
 | action          | minimal set, repeated for 4 frames, never sticky                              |
 | frame           | pixel-wise maximum of the last 2 of them, ALE's grayscale, 84 x 84, uint8     |
-| reset           | a uniformly drawn number of single frames without action                      |
+| reset           | a uniformly random number of no-op frames                                     |
 | training        | a lost life terminates, the game continues; the reward is the sign of the sum |
 | evaluation      | whole games, raw score                                                        |
 | limit           | 27,000 steps per game (108,000 frames, half an hour), then truncated          |
 
-Kaiser et al. (2020) defined the benchmark, Mnih et al. (2015) the preprocessing. The published
-codes differ in details, which are the `RULES`:
+The benchmark is defined by Kaiser et al. (2020), the preprocessing by Mnih et al. (2015). The
+published codes differ in details, the `RULES`:
 
 | rules          | used by       | resizing | no-ops  | more                                      |
 |----------------|---------------|----------|---------|-------------------------------------------|
@@ -20,8 +20,8 @@ codes differ in details, which are the `RULES`:
 | `dopamine`     | DER, OTR, DrQ | area     | 0 to 29 |                                           |
 | `curl-release` | CURL          | bilinear | 0 to 29 | a no-op after a lost life, in training    |
 
-The rewards of no-ops are dropped. `standard` has none after a lost life because the game goes on
-there: the first observation of a life is the last one of the life before.
+Rewards of no-ops are ignored. With `standard` rules there is no no-op after a lost life: the first
+observation of a life is the last one of the previous life.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ import numpy as np
 from ale_py.roms import get_rom_path
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.envs.atari_names import letters, roms, title
+from contrastive_ucb.envs.atari_names import game_name, name_key, roms
 from contrastive_ucb.envs.frames import Frame, Picture, Step
 from contrastive_ucb.envs.snapshot import ReplayedEnv
 
 FRAME_SKIP = 4
 SCREEN = 84
 MAX_STEPS = 27_000
-EMULATOR_SEED = 0  # nothing in it is random without sticky actions; fixed, to be sure of it
-NO_OP = 0  # ALE's number of it, in every game
+EMULATOR_SEED = 0  # ALE is deterministic without sticky actions; fixed as a precaution
+NO_OP = 0  # in every game
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Details in which published codes differ.
+    """Details in which the published codes differ.
 
     resize      OpenCV's interpolation
     noops       smallest and largest number of no-ops at the start of a game
@@ -71,11 +71,14 @@ RULES = {
 
 
 class Atari(ReplayedEnv):
-    """One game, in any spelling of its name, with the rules called `rules`."""
+    """One game, by any spelling of its name.
+
+    rules  one of `RULES`
+    """
 
     frame_shape: tuple[int, ...] = (1, SCREEN, SCREEN)
     stack = 4
-    value_range = (-10.0, 10.0)  # as SPR, DER and CURL; rewards are signs in training
+    value_range = (-10.0, 10.0)  # as in SPR, DER and CURL; rewards are signs in training
 
     def __init__(
         self,
@@ -90,8 +93,8 @@ class Atari(ReplayedEnv):
         if rules not in RULES:
             raise UserError(f"no Atari rules are called {rules!r}; choose from {', '.join(RULES)}")
         self.rules_name, self.rules = rules, RULES[rules]
-        rom = roms()[letters(game)]
-        self.name = title(rom)
+        rom = roms()[name_key(game)]
+        self.name = game_name(rom)
         self.training = training
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
         self._ale = ale_py.ALEInterface()
@@ -107,7 +110,7 @@ class Atari(ReplayedEnv):
         return np.asarray(self._ale.getScreenRGB())
 
     def _begin(self, random: np.random.Generator) -> Frame:
-        # In some games (Assault) reset_game() alone remembers what was played before.
+        # In some games (Assault) reset_game() alone does not reset all state.
         self._ale.restoreState(self._fresh)
         self._ale.reset_game()
         for _ in range(self.rules.reset_noop + random.integers(*self.rules.noops, endpoint=True)):
@@ -134,7 +137,7 @@ class Atari(ReplayedEnv):
         )
 
     def _repeat(self, ale_action: int) -> int:
-        """Hold the action for 4 frames and keep the last 2; after the game's end nothing moves."""
+        """Repeat the action for 4 frames, store the last 2 screens, and return the reward."""
         act, screen = self._ale.act, self._ale.getScreenGrayscale
         reward = sum(act(ale_action) for _ in range(FRAME_SKIP - 1))
         screen(self._screens[0])
@@ -143,10 +146,10 @@ class Atari(ReplayedEnv):
         return reward
 
     def _after_lost_life(self) -> None:
-        """Play the no-op that some codes have here; in training its screen alone is the frame.
+        """Play the no-op of some rules; in training, its screen alone is the frame.
 
-        The frame is both the last one of the old life, which no learner looks at after a terminal,
-        and the first one of the new life.
+        The frame is the last one of the old life, which is not used after a termination, and the
+        first one of the new life.
         """
         if self.rules.life_noop == "always" or (self.training and self.rules.life_noop != "never"):
             self._ale.act(NO_OP)
@@ -156,9 +159,9 @@ class Atari(ReplayedEnv):
                 self._screens[0] = 0
 
     def _loses_life(self) -> bool:
-        """Whether the last step cost a life.
+        """Whether a life was lost in the last step.
 
-        Qbert shows no lives for some frames before its game ends: that is one end, not two.
+        Qbert reports 0 lives for some frames before the game ends, which counts as one end.
         """
         before, self._lives = self._lives, self._ale.lives() or self._lives
         return self._lives < before

@@ -1,6 +1,6 @@
-"""What the deep learner asks of an environment: one new frame a step, and what it earned.
+"""The interface between the deep agents and environments: one frame and reward per step.
 
-Frames are not stacked here: replay stores every frame once and puts `stack` of them together.
+Frames are not stacked here: the replay memory stores every frame once and stacks them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Picture = NDArray[np.uint8]  # (height, width, 3)
 
 
 class Step(NamedTuple):
-    """What one action led to.
+    """The outcome of one action.
 
-    reward        what the learner is paid; in Atari training the sign of raw_reward
-    raw_reward    what the environment paid; scores are sums of it
-    terminated    nothing follows that the learner could earn: do not bootstrap
-    truncated     only the time is up: bootstrap, then reset
-    episode_over  the next reset() starts anew; when a life is lost the game goes on instead
+    reward        for the learner; in Atari training the sign of raw_reward
+    raw_reward    of the environment; scores are sums of it
+    terminated    terminal state: do not bootstrap
+    truncated     time limit: bootstrap, then reset
+    episode_over  the next reset() starts a new episode; False if only a life was lost
     """
 
     frame: Frame
@@ -34,17 +34,17 @@ class Step(NamedTuple):
 
 
 class FrameEnv(Protocol):
-    """An environment with discrete actions 0..n_actions - 1 that gives one frame a step.
+    """An environment with discrete actions 0..n_actions - 1 and one frame per step.
 
-    name         the one name of this environment, whichever spelling it was asked by
+    name         canonical id
     frame_shape  (C, H, W) of uint8, or (dim,) of float32
-    stack        frames that make up an observation, oldest first
-    value_range  smallest and largest discounted return at discount .99 of the learner's rewards,
-                 for the support of C51; a bonus comes on top
-    frame        the newest frame: what the learner sees now
-    episode      how many episodes began before this one; -1 before the first reset()
-    n_steps      actions since this episode began, over all its lives
-    raw_return   sum of the raw rewards of this episode so far: its score
+    stack        frames per observation, oldest first
+    value_range  smallest and largest return of the learner's rewards at discount .99, for the
+                 support of C51; without a bonus
+    frame        the newest frame
+    episode      number of this episode from 0; -1 before the first reset()
+    n_steps      actions in this episode, over all lives
+    raw_return   score: sum of the raw rewards of this episode
     """
 
     name: str
@@ -63,7 +63,7 @@ class FrameEnv(Protocol):
     def raw_return(self) -> float: ...
 
     def reset(self) -> Frame:
-        """Begin an episode, or go on with the game in which a life was lost; the first frame."""
+        """Start an episode, or continue the game after a lost life; returns the first frame."""
         ...
 
     def step(self, action: int) -> Step:
@@ -71,13 +71,13 @@ class FrameEnv(Protocol):
         ...
 
     def render(self) -> Picture:
-        """A picture of the present moment for people."""
+        """An RGB image of the current state."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the episode stands: arrays and JSON values."""
+        """The state of the episode: arrays and JSON values."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go back to where `state_dict` was taken; an error if that place cannot be reached."""
+        """Restore a state; raises an error if it cannot be reproduced."""
         ...

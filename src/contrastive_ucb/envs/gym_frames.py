@@ -6,11 +6,16 @@
 | other numbers with one or two axes           | float32, flattened   |
 | Discrete, MultiDiscrete, MultiBinary         | float32, one-hot     |
 
-Rewards are passed on as they are, and time limits truncate.
+Rewards are not changed, and time limits truncate. An environment is given as an id, an instance or
+a factory (see `make_gym`).
 """
 
 from __future__ import annotations
 
+import copy
+import os
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -21,8 +26,10 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.frames import Frame, Picture, Step
 from contrastive_ucb.envs.snapshot import ReplayedEnv
 
-USUAL_RANGE = (-10.0, 10.0)  # suits rewards about as large and as rare as the signs of Atari's
-VALUE_RANGES = {  # bounds at discount .99 where the usual range would cut off most returns
+GymEnv = gymnasium.Env[Any, Any]
+GymSpec = str | GymEnv | Callable[[], GymEnv]  # id, instance or factory
+DEFAULT_RANGE = (-10.0, 10.0)  # for rewards of about the size and frequency of Atari's
+VALUE_RANGES = {  # smallest and largest return at discount .99, where the default is too small
     "Acrobot-v1": (-100.0, 0.0),
     "CartPole-v0": (0.0, 100.0),
     "CartPole-v1": (0.0, 100.0),
@@ -33,28 +40,30 @@ VALUE_RANGES = {  # bounds at discount .99 where the usual range would cut off m
 
 
 class GymFrames(ReplayedEnv):
-    """The environment that `gymnasium.make(name)` makes, or `env` under that name.
+    """A Gymnasium environment as a `FrameEnv`.
 
-    value_range  smallest and largest return; None: what is known of the name, or else a guess
+    env          id, instance or factory; an instance is copied
+    name         in messages and saved states; default: id, or name of the class or factory
+    value_range  smallest and largest return; None: `VALUE_RANGES` or the default range
     """
 
     def __init__(
         self,
-        name: str,
-        env: gymnasium.Env[Any, Any] | None = None,
+        env: GymSpec,
         *,
-        seed: int,
+        name: str = "",
+        seed: int = 0,
         role: str = "train",
         value_range: tuple[float, float] | None = None,
     ):
         super().__init__(seed=seed, role=role)
-        self.name = name
-        self._env = _made(name) if env is None else env
+        self.name = name = name or gym_name(env)
+        self._env = make_gym(env)
         actions, self._space = self._env.action_space, self._env.observation_space
         if not isinstance(actions, spaces.Discrete):
             raise UserError(
-                f"{name} has actions {actions}; the learner needs Discrete ones, so wrap it in "
-                "gymnasium.wrappers.TransformAction with a list of actions and register that"
+                f"{name} has actions {actions}; the agents need Discrete actions, so wrap it in "
+                "gymnasium.wrappers.TransformAction with a list of actions"
             )
         self.n_actions, self._first_action = int(actions.n), int(actions.start)
         self._image = _image_shape(name, self._space)
@@ -63,7 +72,7 @@ class GymFrames(ReplayedEnv):
         else:
             self.frame_shape = _channels_first(np.empty(self._image)).shape
         known = value_range or VALUE_RANGES.get(name.rpartition(":")[2])
-        self.guesses_range, self.value_range = known is None, known or USUAL_RANGE
+        self.guesses_range, self.value_range = known is None, known or DEFAULT_RANGE
 
     def render(self) -> Picture:
         try:
@@ -71,36 +80,71 @@ class GymFrames(ReplayedEnv):
         except NotImplementedError:
             picture = None
         except gymnasium.error.DependencyNotInstalled as error:
-            raise UserError(f"{self.name} cannot be drawn: {error}") from error
+            raise UserError(f"{self.name} cannot be rendered: {error}") from error
         if not isinstance(picture, np.ndarray):
-            raise UserError(f"{self.name} draws no picture; it lacks the render mode 'rgb_array'")
+            raise UserError(f"{self.name} cannot be rendered: it needs render_mode='rgb_array'")
         return picture
 
     def _begin(self, random: np.random.Generator) -> Frame:
-        return self._framed(self._env.reset(seed=int(random.integers(2**31)))[0])
+        return self._to_frame(self._env.reset(seed=int(random.integers(2**31)))[0])
 
     def _advance(self, action: int) -> Step:
-        seen, paid, terminated, truncated, _ = self._env.step(action + self._first_action)
-        reward = float(paid)
+        observation, paid, terminated, truncated, _ = self._env.step(action + self._first_action)
+        reward, over = float(paid), bool(terminated or truncated)
         if not np.isfinite(reward):
-            raise ArithmeticError(f"{self.name} paid {reward} {self._when()}; repair it there")
-        over = bool(terminated or truncated)
-        return Step(self._framed(seen), reward, reward, bool(terminated), bool(truncated), over)
+            raise ArithmeticError(
+                f"{self.name} returned reward {reward} {self._place()}; it must be finite"
+            )
+        frame = self._to_frame(observation)
+        return Step(frame, reward, reward, bool(terminated), bool(truncated), over)
 
-    def _framed(self, seen: Any) -> Frame:
-        """An observation as a frame that shares no memory with it."""
+    def _to_frame(self, observation: Any) -> Frame:
+        """An observation as a frame, which is a copy."""
         if self._image is not None:
-            return _channels_first(np.array(seen, dtype=np.uint8).reshape(self._image))
-        frame = np.array(spaces.flatten(self._space, seen), dtype=np.float32)
+            return _channels_first(np.array(observation, dtype=np.uint8).reshape(self._image))
+        frame = np.array(spaces.flatten(self._space, observation), dtype=np.float32)
         if not np.isfinite(frame).all():
-            raise ArithmeticError(f"{self.name} showed {frame} {self._when()}; repair it there")
+            raise ArithmeticError(
+                f"{self.name} returned observation {frame} {self._place()}; it must be finite"
+            )
         return frame
 
-    def _when(self) -> str:
+    def _place(self) -> str:
         return f"at step {self.n_steps} of episode {self.episode}"
 
 
-def _made(name: str) -> gymnasium.Env[Any, Any]:
+def make_gym(env: GymSpec) -> GymEnv:
+    """A new environment.
+
+    - id: `gymnasium.make`; `module:Env-v0` also imports modules of the current directory
+    - factory: its result
+    - instance: a copy, so that training and evaluation do not share state
+    """
+    if isinstance(env, str):
+        return _make_by_id(env)
+    if isinstance(env, gymnasium.Env):
+        return _copied(env)
+    made = env() if callable(env) else env
+    if not isinstance(made, gymnasium.Env):
+        raise UserError(
+            f"an environment must be an id, a gymnasium.Env or a function that returns one, got"
+            f" {type(made).__name__}"
+        )
+    return made
+
+
+def gym_name(env: GymSpec) -> str:
+    """Name for messages: the id, or the name of the class or function."""
+    if isinstance(env, str):
+        return env
+    if isinstance(env, gymnasium.Env):
+        return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    return str(getattr(env, "__name__", type(env).__name__))
+
+
+def _make_by_id(name: str) -> GymEnv:
+    if ":" in name and (folder := os.getcwd()) not in sys.path:
+        sys.path.append(folder)  # the command line does not include it
     try:
         env = gymnasium.make(name, disable_env_checker=True)
         if "rgb_array" in env.metadata.get("render_modes", ()):  # known only once it is made
@@ -111,14 +155,27 @@ def _made(name: str) -> gymnasium.Env[Any, Any]:
     return env
 
 
+def _copied(env: GymEnv) -> GymEnv:
+    """A deep copy, or a new environment from its spec if it cannot be copied."""
+    try:
+        return copy.deepcopy(env)
+    except Exception as error:  # whatever a native simulator raises
+        if env.spec is None:
+            raise UserError(
+                f"{gym_name(env)} cannot be copied ({type(error).__name__}); pass a function that "
+                "returns a new environment"
+            ) from error
+        return gymnasium.make(env.spec, disable_env_checker=True)
+
+
 def _image_shape(name: str, space: spaces.Space[Any]) -> tuple[int, int, int] | None:
-    """The three axes of an image in the order they come in; None for vectors."""
+    """The three axes of an image in their given order; None for vectors."""
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
         return None
     if not isinstance(space, spaces.Box):
         raise UserError(
-            f"{name} has observations {space}; the learner takes one array (Box), so wrap it in "
-            "gymnasium.wrappers.FlattenObservation and register that"
+            f"{name} has observations {space}; the agents need one array (Box), so wrap it in "
+            "gymnasium.wrappers.FlattenObservation"
         )
     shape, is_bytes = space.shape, space.dtype in (np.dtype(np.uint8), np.dtype(np.bool_))
     if is_bytes and len(shape) == 2:
@@ -127,14 +184,14 @@ def _image_shape(name: str, space: spaces.Space[Any]) -> tuple[int, int, int] | 
         return shape
     if len(shape) > 2:
         raise UserError(
-            f"{name} has {space.dtype} observations of shape {shape}; images must be uint8 "
-            "with 2 or 3 axes and vectors have 1 or 2, so wrap it in "
-            "gymnasium.wrappers.TransformObservation and register that"
+            f"{name} has {space.dtype} observations of shape {shape}; images must be uint8 with 2 "
+            "or 3 axes and vectors have 1 or 2, so wrap it in "
+            "gymnasium.wrappers.TransformObservation"
         )
     return None
 
 
 def _channels_first(image: Frame) -> Frame:
-    """(H, W, C) or (C, H, W) as (C, H, W); the channels are the shorter one of the outer axes."""
+    """(H, W, C) or (C, H, W) as (C, H, W); the channels are the shorter of the outer axes."""
     axis = -1 if image.shape[-1] <= image.shape[0] else 0
     return np.ascontiguousarray(np.moveaxis(image, axis, 0))

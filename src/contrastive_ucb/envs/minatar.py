@@ -1,8 +1,8 @@
-"""MinAtar (Young and Tian, 2019): five Atari games on a 10 x 10 grid with one channel an object.
+"""MinAtar (Young and Tian 2019): five Atari games on a 10 x 10 grid with one channel per object.
 
-As the package registers `MinAtar/<Game>-v1`: minimal action set, an action is sticky with
-probability .1, difficulty ramps up. Its games may go on for ever, so they are truncated here after
-5,000 steps; Freeway ends itself after half as many, and calls that an end, not a truncation.
+As the package registers `MinAtar/<Game>-v1`: minimal action set, sticky actions with probability
+.1, difficulty ramping. Games may never end, so they are truncated after 5,000 steps here; Freeway
+terminates by itself after 2,500.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from contrastive_ucb.envs.frames import Frame, Picture, Step
 from contrastive_ucb.envs.snapshot import ReplayedEnv
 
 MAX_STEPS = 5_000
-# Rewards are never negative, and the rules bound how often they come: a hit every 5 steps is worth
-# 1 / (1 - .99**5) = 20.4, a crossing of the road every 27 steps 4.2.
+# Bounds on the discounted return: rewards are not negative, and the rules bound their frequency.
+# One hit every 5 steps gives 1 / (1 - .99**5) = 20.4, one crossing of the road every 27 steps 4.2.
 LARGEST_VALUE = {
     "asterix": 20.0,
     "breakout": 20.0,
@@ -24,7 +24,7 @@ LARGEST_VALUE = {
     "seaquest": 20.0,
     "space_invaders": 20.0,
 }
-CELL = 16  # pixels of a cell in pictures
+CELL = 16  # pixels per cell of rendered images
 
 
 class MinAtar(ReplayedEnv):
@@ -42,13 +42,13 @@ class MinAtar(ReplayedEnv):
 
     def render(self) -> Picture:
         top = (self.frame * np.arange(1, len(self.frame) + 1)[:, None, None]).max(0)  # (H, W)
-        colours = colormaps["cubehelix"](top / (len(self.frame) + 1))[..., :3]
-        return np.asarray(255 * colours, dtype=np.uint8).repeat(CELL, 0).repeat(CELL, 1)
+        colors = colormaps["cubehelix"](top / (len(self.frame) + 1))[..., :3]
+        return np.asarray(255 * colors, dtype=np.uint8).repeat(CELL, 0).repeat(CELL, 1)
 
     def _begin(self, random: np.random.Generator) -> Frame:
         self._game.seed(int(random.integers(2**32)))
         self._game.reset()
-        self._game.last_action = 0  # the package would let an action stick from the last episode
+        self._game.last_action = 0  # otherwise an action of the last episode could repeat
         return self._grid()
 
     def _advance(self, action: int) -> Step:

@@ -1,12 +1,12 @@
 """Save and restore any environment by replaying its episode.
 
-Episode k draws its random numbers from a stream of (seed, role, k) and nothing else, so k and the
-actions taken since are all there is to know, whatever hides inside the emulator or the simulator.
-(Qbert, for one, does not continue exactly from the state that ALE clones.) A lost life ends an
-episode for the learner only, so the actions count from the last true reset.
+The random numbers of episode k come from the stream (seed, role, k), so k and the actions since its
+start determine the state, whatever is hidden in the emulator or simulator. (Qbert, for example,
+does not continue exactly from a cloned ALE state.) A lost life ends an episode for the learner
+only, so actions are counted from the last full reset.
 
-The certificate is a checksum over every frame, reward and flag of the episode: if a replay does not
-repeat all of them bit for bit, loading stops.
+A checksum over every frame, reward and flag of the episode certifies the replay: loading raises an
+error unless all of them are equal bit for bit.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from contrastive_ucb.envs.frames import Frame, Picture, Step
 
 
 class ReplayedEnv(ABC):
-    """The part that all FrameEnvs share: count episodes, note actions, replay them.
+    """Base class of all FrameEnvs: counts episodes, records actions, replays them.
 
-    A subclass begins an episode with `_begin` and takes a step with `_advance`; both must depend on
-    nothing but the random numbers they are given, the actions, and the arguments of the class.
+    A subclass implements `_begin` and `_advance`, which must depend only on the given random
+    numbers, the actions, and the arguments of the constructor.
 
-    seed, role  decide on the episodes: the learner's are of the role "train", those of the i-th
-                evaluation environment of the role "eval-i"
+    seed, role  determine the episodes; the role is "train" for the learner and "eval-i" for the
+                i-th evaluation environment
     """
 
     name: str
@@ -44,14 +44,14 @@ class ReplayedEnv(ABC):
 
     def __init__(self, *, seed: int, role: str = "train"):
         self.seed, self.role = seed, role
-        self._forget()
+        self._clear()
 
-    def _forget(self) -> None:
-        """Go back to before the first episode."""
+    def _clear(self) -> None:
+        """Return to the state before the first episode."""
         self._episode = -1
         self._actions: list[int] = []
-        self._running = False  # the learner may step
-        self._over = True  # the next reset begins an episode
+        self._running = False  # whether step() is allowed
+        self._over = True  # whether reset() starts a new episode
         self._frame: Frame | None = None
         self._raw_return = 0.0
         self._checksum = 0
@@ -75,7 +75,7 @@ class ReplayedEnv(ABC):
         return self._raw_return
 
     def reset(self) -> Frame:
-        if self._over or self._running:  # else a life was lost, and the game goes on
+        if self._over or self._running:  # otherwise a life was lost, and the game continues
             self._begin_episode(self._episode + 1)
         self._running = True
         return self.frame
@@ -97,18 +97,21 @@ class ReplayedEnv(ABC):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if state["env"] != self._identity():
-            raise UserError(f"this is a state of {state['env']}, not of {self._identity()}")
-        self._forget()
+            raise UserError(
+                f"the saved state belongs to {state['env']}, not to {self._identity()}; create the "
+                "environment with the same arguments"
+            )
+        self._clear()
         actions = np.asarray(state["actions"]).tolist()
         if state["episode"] >= 0:
             self._begin_episode(int(state["episode"]))
         for action in actions:
             self._take(checked_action("action", action, self.n_actions))
         if self._checksum != state["checksum"]:
-            self._forget()
+            self._clear()
             raise UserError(
-                f"{self.name} does not repeat: the same {len(actions)} actions led elsewhere than "
-                "when they were saved; go on where that was, or train it anew without resuming"
+                f"{self.name} is not reproducible: replaying its {len(actions)} actions gave a "
+                "different episode; resume on the same machine and versions, or start a new run"
             )
         self._running = bool(state["running"])
 
@@ -117,14 +120,14 @@ class ReplayedEnv(ABC):
 
     @abstractmethod
     def _begin(self, random: np.random.Generator) -> Frame:
-        """Start an episode that depends on `random` only; its first frame."""
+        """Start an episode that depends only on `random`; returns its first frame."""
 
     @abstractmethod
     def _advance(self, action: int) -> Step:
-        """Take the step number `n_steps`; frames are C-contiguous and never written to again."""
+        """Take step number `n_steps`. Frames must be C-contiguous and not be modified later."""
 
     def _identity(self) -> dict[str, Any]:
-        """What the episodes depend on besides their number and the actions; JSON values."""
+        """The arguments on which episodes depend, as JSON values."""
         return {"name": self.name, "seed": self.seed, "role": self.role}
 
     def _begin_episode(self, number: int) -> None:

@@ -21,7 +21,7 @@ from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.history import Frames
-from contrastive_ucb.envs.atari_names import roms, title
+from contrastive_ucb.envs.atari_names import game_name, roms
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import canonical_name, make_deep_env, make_eval_envs
 
@@ -58,7 +58,7 @@ def is_atari(env: str) -> bool:
 
 @cache
 def _atari_names() -> frozenset[str]:
-    return frozenset(title(rom) for rom in roms().values())
+    return frozenset(game_name(rom) for rom in roms().values())
 
 
 AT_ONCE = 100

@@ -144,7 +144,7 @@ def test_integers_become_floats() -> None:
 
 
 def table_with(first_line: str) -> dict[str, list[str]]:
-    """The rows of the table that begins with this line: the first cell of each, and the others."""
+    """Rows of the table with this header: first cell -> other cells."""
     after = PAGE.read_text(encoding="utf-8").split(f"\n{first_line}\n", 1)[1]
     rows = [line for line in after.split("\n\n", 1)[0].splitlines() if "---" not in line]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
@@ -152,48 +152,48 @@ def table_with(first_line: str) -> dict[str, list[str]]:
 
 
 def cells_of(config: SimpleConfig) -> dict[str, str]:
-    """What the page says of a size."""
+    """The cells of a size in the table."""
     sizes = (config.width, config.halvings, config.doublings, config.middle)
-    limit = f"{config.epochs}, then it plays on without learning"
+    limit = f"{config.epochs}, then acting without learning"
     return {
-        "real steps an epoch": f"{config.epoch_steps:,}",
-        "epochs": "as many as there are steps for" if config.epochs is None else limit,
-        "frames the model looks at": f"{config.history}",
-        "its channels, halvings, doublings, layers in the middle": ", ".join(map(str, sizes)),
-        "its bits": f"{config.bits}",
-        "its updates, first phase / later": (
+        "real steps per epoch": f"{config.epoch_steps:,}",
+        "epochs": "no limit" if config.epochs is None else limit,
+        "input frames of the model": f"{config.history}",
+        "model: channels, halvings, doublings, bottleneck layers": ", ".join(map(str, sizes)),
+        "model: latent bits": f"{config.bits}",
+        "model: updates in the first phase / later": (
             f"{config.first_model_updates:,} / {config.model_updates:,}"
         ),
-        "windows an update, steps of each": f"{config.model_batch}, {config.unroll}",
-        "its learning rate, updates until it is reached": (
+        "model: batch size, predicted steps": f"{config.model_batch}, {config.unroll}",
+        "model: learning rate, warmup updates": (
             f"{config.model_learning_rate:g}, {config.model_warmup:,}"
         ),
-        "weight of the frame, floor of a pixel": (
+        "model: frame weight, loss floor of a pixel": (
             f"{config.frame_weight:g}, {config.loss_floor:g}"
         ),
         "rollouts": f"{config.rollouts} of {config.rollout_steps} steps",
-        "rounds of PPO a phase": f"{config.rounds:,}",
-        "phases with as many again": ", ".join(map(str, config.extra_rounds)) or "none",
-        "units of the policy, learning rate, clip, batch": (
+        "PPO rounds per phase": f"{config.rounds:,}",
+        "phases with additional rounds": ", ".join(map(str, config.extra_rounds)) or "none",
+        "policy: units, learning rate, clip, batch size": (
             f"{config.hidden}, {config.learning_rate:g}, {config.clip:g}, {config.batch_size}"
         ),
-        "betas and epsilon of its Adam, weight of the value": (
+        "policy: Adam betas and epsilon, value weight": (
             f"{config.adam_beta1:g}, {config.adam_beta2:g}, {config.adam_eps:g}, "
             f"{config.value_weight:g}"
         ),
     }
 
 
-def test_the_page_has_the_settings_of_both_sizes() -> None:
+def test_docs_table_of_sizes() -> None:
     full, small = cells_of(FULL), cells_of(SMALL)
     assert table_with("| | `full` | `small` |") == {row: [full[row], small[row]] for row in full}
 
 
-def test_the_page_says_what_differs_by_the_kind_of_frames() -> None:
-    shown = table_with("| frames | differences in `small` |")
-    names = {"images of 36x36 and more": "atari", "vectors": "mlp"}
-    for words, kind in names.items():
+def test_docs_table_of_frame_kinds() -> None:
+    rows = table_with("| frames | differences in `small` |")
+    names = {"images of at least 36x36": "atari", "vectors": "mlp"}
+    for label, kind in names.items():
         differs = " ".join(f"{name}={value}" for name, value in KINDS[kind].items())
-        assert shown.pop(words) == [f"`{differs}`"]
-    assert not shown
+        assert rows.pop(label) == [f"`{differs}`"]
+    assert not rows
     assert {kind for kind, differs in KINDS.items() if differs} == set(names.values())
