@@ -12,4 +12,4 @@ for algo in ("contrastive-ulcb", "no-bonus", "uniform"):
     solved = f"solved in round {summary['solved_at']}" if summary["solved_at"] else "not solved"
     print(f"{algo:16} {solved:20} exploitability of the final pair {summary['final_gap']:.2f}")
 for state, (row, column) in enumerate(game.combination[-1]):
-    print(f"last step, state {state}: actions {row} and {column} open the lock")
+    print(f"last step, state {state}: the correct actions are {row} and {column}")
