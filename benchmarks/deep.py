@@ -248,7 +248,10 @@ def parts_of_update(sizes: Sizes, trainer: Trainer) -> Figures:
 
 def training_loop(options: Options, sizes: Sizes, trainer: Trainer) -> Figures:
     """Steps per second with and without updates, and the share of acting."""
-    greedy = {"first_update": 10**9, "epsilon": (0.0, 0.0)}  # neither updates nor random actions
+    greedy: dict[str, Any] = {
+        "first_update": 10**9,
+        "epsilon": (0.0, 0.0),
+    }  # neither updates nor random actions
     acting_only = make_trainer(
         options.game, *AGENTS["spr_ucb_paper"], options.seed, replace(sizes, fill=10), **greedy
     )
@@ -341,7 +344,7 @@ class PlainRuns:
         for _ in range(self.updates):
             yardstick.step(replay, self.batch)
 
-    def random_steps(self) -> tuple[np.ndarray, ...]:
+    def random_steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Frames (n, 84, 84), actions, rewards and ends (n,)."""
         env = make_deep_env(self.game, seed=self.seed, training=True)
         rng = stream(self.seed, "policy")

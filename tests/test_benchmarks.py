@@ -153,7 +153,7 @@ def test_a_clock_times_parts_and_restores_methods() -> None:
         ("deep --game Pnog", "'Pong'"),
         ("neural --horizon 1", "horizon must be at least 2"),
         ("depp", "choose one of theory, games, neural, deep"),
-        ("games --colour red", "--colour"),
+        ("games --unknown 1", "--unknown"),
     ],
 )
 def test_wrong_input_exits_with_a_message(words: str, says: str) -> None:

@@ -1,4 +1,4 @@
-"""`cucb verify`: the quick facts hold, a second run says the same, and errors are one line."""
+"""`cucb verify`: quick facts hold, a second run gives the same rows, and errors are one line."""
 
 import json
 import os
@@ -22,8 +22,8 @@ def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return summary
 
 
-def told(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """All rows but what depends on the machine."""
+def without_seconds(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """All rows without what depends on the machine."""
     rows = [*summary["facts"], *summary["ablations"], *summary["peers"]]
     return [
         {key: value for key, value in row.items() if key != "seconds"}
@@ -33,7 +33,7 @@ def told(summary: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_quick_set_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Everything that --quick measures; this is what `make test` knows of the theory."""
+    """All facts with --quick."""
     out = tmp_path / "quick"
     assert main(["verify", "--quick", "--json", "--out", str(out)]) == 0
     first = last_json(capsys)
@@ -44,17 +44,17 @@ def test_the_quick_set_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert states["F16", ""] == "not run"
     assert states["F5", "lambda = .1, as printed"] == "does not hold"
     for fact in ("F3", "F4", "F6", "F7", "F12", "F13"):
-        own = {s for (name, _), s in states.items() if name == fact}
-        assert "holds" in own
-        assert "does not hold" not in own
+        found = {s for (name, _), s in states.items() if name == fact}
+        assert "holds" in found
+        assert "does not hold" not in found
     assert len(list((out / "figures").glob("*.svg"))) == 16
     assert (out / "facts.csv").is_file()
-    # A second run finds everything measured; F3 is measured again, elsewhere, and is the same.
+    # A second command reuses the measurements; one without --out measures the same again.
     assert main(["verify", "--quick", "--json", "--out", str(out)]) == 0
-    assert told(last_json(capsys)) == told(first)
+    assert without_seconds(last_json(capsys)) == without_seconds(first)
     assert main(["verify", "F12", "F14", "--quick", "--json"]) == 0
-    some = told(last_json(capsys))
-    assert some == [row for row in told(first) if row["fact"] in ("F12", "F14")]
+    some = without_seconds(last_json(capsys))
+    assert some == [row for row in without_seconds(first) if row["fact"] in ("F12", "F14")]
 
 
 def test_a_required_fact_that_fails_is_an_error(
@@ -64,10 +64,10 @@ def test_a_required_fact_that_fails_is_an_error(
 
     monkeypatch.setattr(rules, "ROUNDING", -2.0)  # so that no worst case is good enough
     assert main(["verify", "F13", "--quick", "--json", "--workers", "1"]) == 2
-    said = capsys.readouterr()
-    assert "2 required facts do not hold, the first is F13 2x2" in said.err.splitlines()[-1]
-    assert json.loads(said.out.splitlines()[-1])["failed"] == ["F13 2x2", "F13 3x3"]
-    assert "does not hold (required)" in said.out
+    printed = capsys.readouterr()
+    assert "2 required facts do not hold, the first is F13 2x2" in printed.err.splitlines()[-1]
+    assert json.loads(printed.out.splitlines()[-1])["failed"] == ["F13 2x2", "F13 3x3"]
+    assert "does not hold (required)" in printed.out
 
 
 @pytest.mark.parametrize(
@@ -92,15 +92,15 @@ def test_facts_and_options_come_in_any_order() -> None:
     )
 
 
-def test_the_rows_of_another_command_are_not_lost(tmp_path: Path, capsys) -> None:
+def test_rows_of_another_command_are_not_overwritten(tmp_path: Path, capsys) -> None:
     out = str(tmp_path / "out")
     asked = ["F5", "F16", "--quick", "--seeds", "2", "--out", out, "--workers", "1"]
     assert main(["verify", *asked]) == 0
-    kept = (tmp_path / "out" / "facts.json").read_bytes()
+    stored = (tmp_path / "out" / "facts.json").read_bytes()
     capsys.readouterr()
     for other in (["F5", "--quick", "--seeds", "2"], ["F5", "F16", "--quick", "--seeds", "3"]):
         check_error(["verify", *other, "--out", out], "choose another folder for --out", capsys)
-    assert (tmp_path / "out" / "facts.json").read_bytes() == kept
+    assert (tmp_path / "out" / "facts.json").read_bytes() == stored
 
 
 def test_help_names_facts_and_options(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,57 +120,57 @@ def start(*words: str) -> subprocess.Popen[str]:
 
 
 def children_of(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(word) for word in found.read_text().split()] if found.is_file() else []
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(word) for word in path.read_text().split()] if path.is_file() else []
 
 
 def workers_of(pid: int) -> list[int]:
-    """The children that work; another one cleans up after them, and complains if it is killed."""
+    """The worker processes, without the resource tracker."""
     commands = {child: Path(f"/proc/{child}/cmdline").read_text() for child in children_of(pid)}
     return [child for child, command in commands.items() if "spawn_main" in command]
 
 
-def test_a_worker_that_is_killed_is_one_line(tmp_path: Path) -> None:
+def test_a_killed_worker_gives_one_line(tmp_path: Path) -> None:
     running = start("F15", "--quick", "--workers", "2", "--out", str(tmp_path))
-    patience = time.monotonic() + 120
+    deadline = time.monotonic() + 120
     while not list(tmp_path.glob("runs/*.json")):
-        assert time.monotonic() < patience
+        assert time.monotonic() < deadline
         assert running.poll() is None, running.communicate()
         time.sleep(0.01)
     for pid in workers_of(running.pid):
         os.kill(pid, signal.SIGKILL)
-    _, said = running.communicate(timeout=60)
+    _, errors = running.communicate(timeout=60)
     assert running.returncode == 2
-    assert "Traceback" not in said
-    assert said.splitlines()[-1].startswith("cucb: a worker was killed")
+    assert "Traceback" not in errors
+    assert errors.splitlines()[-1].startswith("cucb: a worker was killed")
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_stopped_or_killed_it_leaves_no_worker_and_goes_on(tmp_path: Path, how: int) -> None:
-    """F15 has runs for a while; when one is there, the command is ended in the middle."""
+def test_an_interrupted_command_leaves_no_worker_and_resumes(tmp_path: Path, how: int) -> None:
+    """The command is ended after the first of the runs of F15 is stored."""
     words = ["F15", "--quick", "--seeds", "4", "--workers", "2", "--out", str(tmp_path)]
     running = start(*words)
-    patience = time.monotonic() + 120
+    deadline = time.monotonic() + 120
     while not list(tmp_path.glob("runs/*.json")):
-        assert time.monotonic() < patience
+        assert time.monotonic() < deadline
         assert running.poll() is None, running.communicate()
         time.sleep(0.01)
     workers = children_of(running.pid)
     os.kill(running.pid, how)
-    _, said = running.communicate(timeout=60)
+    _, errors = running.communicate(timeout=60)
     if how == signal.SIGINT:
         assert running.returncode == 130
-        assert "Traceback" not in said
-    patience = time.monotonic() + 30
+        assert "Traceback" not in errors
+    deadline = time.monotonic() + 30
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
-        assert time.monotonic() < patience
+        assert time.monotonic() < deadline
         time.sleep(0.05)
-    kept = {path: path.read_bytes() for path in tmp_path.glob("runs/*.json")}
+    stored = {path: path.read_bytes() for path in tmp_path.glob("runs/*.json")}
     n_runs = len({run.key("") for run in read_plan(True).choose(["F15"]).runs.values()})
-    assert 0 < len(kept) < n_runs
+    assert 0 < len(stored) < n_runs
     again = start(*words)
-    out, said = again.communicate(timeout=240)
-    assert again.returncode == 0, said
-    assert f"{len(kept)} of {n_runs} runs are already measured" in said
-    assert all(path.read_bytes() == content for path, content in kept.items())
+    out, errors = again.communicate(timeout=240)
+    assert again.returncode == 0, errors
+    assert f"{len(stored)} of {n_runs} runs are already measured" in errors
+    assert all(path.read_bytes() == content for path, content in stored.items())
     assert "F15 1/C_S^-" in out

@@ -67,57 +67,57 @@ def by_channel(columns: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def copied(network: Network, own: torch.nn.Module) -> torch.nn.Module:
-    """The weights and the noise of the package's network in one of the yardstick's."""
-    own = deepcopy(own)
+def copied(network: Network, plain: torch.nn.Module) -> torch.nn.Module:
+    """A copy of the plain network with the weights and noise of the network of the package."""
+    plain = deepcopy(plain)
     for theirs, layer in zip((0, 2, 4), network.encoder.layers, strict=True):
-        own.encoder[theirs].load_state_dict(layer.state_dict())
+        plain.encoder[theirs].load_state_dict(layer.state_dict())
     head, size = network.head, network.head.width
     assert head.value is not None
     for name, rows in (("value_hidden", slice(0, size)), ("advantage_hidden", slice(size, None))):
-        layer = getattr(own, name)
+        layer = getattr(plain, name)
         layer.weight_mu.copy_(by_channel(head.first.weight[rows]))
         layer.weight_sigma.copy_(by_channel(head.first.weight_sigma[rows]))
         layer.bias_mu.copy_(head.first.bias[rows])
         layer.bias_sigma.copy_(head.first.bias_sigma[rows])
     for name, given in (("value", head.value), ("advantage", head.advantage)):
-        layer = getattr(own, name)
+        layer = getattr(plain, name)
         layer.weight_mu.copy_(given.weight)
         layer.weight_sigma.copy_(given.weight_sigma)
         layer.bias_mu.copy_(given.bias)
         layer.bias_sigma.copy_(given.bias_sigma)
-    give_noise(network, own)
+    give_noise(network, plain)
     assert network.prediction is not None
     model = network.prediction.transition
     for theirs, layer in ((0, model.first), (3, model.second)):
-        own.transition[theirs].load_state_dict(layer.state_dict())
-    own.transition[2].load_state_dict(model.norm.state_dict(), strict=False)
-    own.predictor.load_state_dict(network.prediction.predictor.state_dict())
-    return own
+        plain.transition[theirs].load_state_dict(layer.state_dict())
+    plain.transition[2].load_state_dict(model.norm.state_dict(), strict=False)
+    plain.predictor.load_state_dict(network.prediction.predictor.state_dict())
+    return plain
 
 
 @torch.no_grad()
-def give_noise(network: Network, own: torch.nn.Module) -> None:
-    """The noise of the package's network to one of the yardstick's."""
+def give_noise(network: Network, plain: torch.nn.Module) -> None:
+    """Copy the noise of the network of the package to the plain network."""
     head, size = network.head, network.head.width
     assert head.value is not None
     first = head.first
     for name, group in (("value_hidden", 0), ("advantage_hidden", 1)):
-        layer, out = getattr(own, name), first.noise_out[group * size : (group + 1) * size]
+        layer, out = getattr(plain, name), first.noise_out[group * size : (group + 1) * size]
         layer.weight_epsilon.copy_(torch.outer(out, by_channel(first.noise_in[group])))
         layer.bias_epsilon.copy_(out)
     for name, given in (("value", head.value), ("advantage", head.advantage)):
-        layer = getattr(own, name)
+        layer = getattr(plain, name)
         layer.weight_epsilon.copy_(torch.outer(given.noise_out, given.noise_in[0]))
         layer.bias_epsilon.copy_(given.noise_out)
 
 
-# With the ridge of the release, 1e-5, the float32 inverse has few digits of its own.
+# With the ridge of the release, 1e-5, the float32 inverse has few exact digits.
 @pytest.mark.parametrize(
     ("preset", "ridge", "tolerance"),
     [("none", 1.0, 1e-4), ("reference", 1e-2, 1e-4), ("reference", 1e-5, 2e-3)],
 )
-def test_the_yardstick_computes_what_reference_computes(
+def test_the_plain_implementation_computes_the_update_of_reference(
     preset: str, ridge: float, tolerance: float
 ) -> None:
     agent = learner(preset, ridge)
@@ -132,16 +132,16 @@ def test_the_yardstick_computes_what_reference_computes(
     selected: list[Tensor] = []
     select = agent._next_actions
     agent._next_actions = lambda *a: selected.append(select(*a)) or selected[-1]  # type: ignore
-    for _ in range(2):  # the second one with a Sigma and a target network that have moved
+    for _ in range(2):  # in the second update, Sigma and the target network have changed
         batch = replay.sample(rng.random(BATCH), importance_exponent=0.6)
         given = windows(replay, batch)
         expected = agent.update(replay, batch)
-        found = yardstick.update(given)
+        figures = yardstick.update(given)
         for name, value in expected.items():
-            assert found[name] == pytest.approx(value, rel=tolerance), name
+            assert figures[name] == pytest.approx(value, rel=tolerance), name
         assert torch.equal(selected[-1], yardstick.selected)
         leaves = replay.tree.get(batch.index % replay.history.slots) ** 2
-        latest = dict(zip(batch.index, found["priorities"], strict=True))
+        latest = dict(zip(batch.index, figures["priorities"], strict=True))
         assert leaves == pytest.approx([latest[at] for at in batch.index], rel=tolerance)
         assert (preset == "none") == ("bonus/mean" not in expected)
     after = copied(agent.network, yardstick.online)
@@ -151,19 +151,19 @@ def test_the_yardstick_computes_what_reference_computes(
         assert apart <= 10 * tolerance * moved, name
 
 
-def test_the_plain_replay_gives_what_the_package_gives() -> None:
+def test_the_plain_replay_samples_the_windows_of_the_package() -> None:
     agent = learner("reference", 1.0)
     replay = played(agent, np.random.default_rng(0))
     entries = replay.history.entries(0, replay.history.now)
     acted = ~entries["closing"]
     frames, times = entries["frame"][acted, 0], np.flatnonzero(acted)
     fields = [entries[name][acted] for name in ("action", "reward", "terminated")]
-    found = PlainReplay(frames, *fields).sample()
+    sample = PlainReplay(frames, *fields).sample()
     batch = replay.sample(np.zeros(1), importance_exponent=1.0)
-    index = np.array([times[at] for at in found.index])
+    index = np.array([times[at] for at in sample.index])
     expected = windows(replay, replace(batch, index=index))
     for name in ("observations", "actions", "previous", "rewards", "ends"):
-        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
-    assert found.ends[:, 1:6].any()
-    assert (found.observations[:, 0, 0] == 0).all((1, 2)).any()  # a blank frame
-    assert found.weights.tolist() == [1.0] * 32
+        assert np.array_equal(getattr(sample, name), getattr(expected, name)), name
+    assert sample.ends[:, 1:6].any()
+    assert (sample.observations[:, 0, 0] == 0).all((1, 2)).any()  # a blank frame
+    assert sample.weights.tolist() == [1.0] * 32

@@ -34,7 +34,7 @@ def test_curves_and_totals_are_those_of_the_session() -> None:
     assert record.seconds > 0
 
 
-def test_the_worst_is_over_all_rounds_not_only_those_kept() -> None:
+def test_the_worst_value_is_over_all_rounds() -> None:
     record = measure(RUN)
     session = Session(PROBLEM.agent([0, 1, 2]))
     best = np.full(3, -np.inf)
@@ -56,7 +56,7 @@ def test_a_run_that_may_stop_ends_when_all_seeds_have_solved_it() -> None:
     np.testing.assert_array_equal(whole.total("solved_at"), solved)
 
 
-def test_never_solved_is_not_a_number_and_comes_back_as_that() -> None:
+def test_never_solved_is_nan_before_and_after_storing() -> None:
     lock = Problem("lock", {"horizon": 6, "n_actions": 5, "n_dead": 20}, "uniform", rounds=3)
     record = measure(Run("lock", "lock", "", lock, 2, curves=("gap",), stops=True))
     assert np.isnan(record.total("solved_at")).all()
@@ -65,7 +65,7 @@ def test_never_solved_is_not_a_number_and_comes_back_as_that() -> None:
     assert np.isnan(Record.from_json(content).total("solved_at")).all()
 
 
-def test_a_record_loses_digits_once_only() -> None:
+def test_storing_rounds_only_once() -> None:
     record = measure(RUN)
     once = Record.from_json(record.to_json())
     assert once.to_json() == record.to_json()
@@ -73,7 +73,7 @@ def test_a_record_loses_digits_once_only() -> None:
         np.testing.assert_allclose(once.curves[name], values, rtol=1e-5)
 
 
-def test_ratios_of_curves_and_names_that_are_not_there() -> None:
+def test_ratios_of_curves_and_unknown_names() -> None:
     record = Record(np.array([1, 2]), {"a": np.ones((1, 2)), "b": np.full((1, 2), 4.0)}, {}, 0.0)
     np.testing.assert_array_equal(record.ratio("a / b"), [[0.25, 0.25]])
     np.testing.assert_array_equal(record.ratio("b"), [[4.0, 4.0]])
@@ -83,13 +83,13 @@ def test_ratios_of_curves_and_names_that_are_not_there() -> None:
         record.total("a")
 
 
-def test_the_same_run_measures_the_same_and_other_seeds_others() -> None:
+def test_runs_are_reproducible_and_seeds_differ() -> None:
     first, again = measure(RUN), measure(RUN)
     np.testing.assert_array_equal(first.curve("zeta"), again.curve("zeta"))
     assert not np.allclose(first.curve("zeta")[0], first.curve("zeta")[1])
 
 
-def test_the_key_is_that_of_settings_and_code_and_not_of_the_name() -> None:
+def test_the_key_depends_on_settings_and_code_but_not_on_the_name() -> None:
     key = RUN.key("code")
     assert replace(RUN, name="b", label="x").key("code") == key
     for changed in (

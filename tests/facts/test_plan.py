@@ -1,4 +1,4 @@
-"""The data file: every fact of the theory is there, with its mark, and can be measured."""
+"""facts.toml contains every fact of the theory with its target, and everything it names exists."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_no_fact_is_dropped() -> None:
     }
 
 
-def test_the_marks_are_those_of_the_theorems() -> None:
+def test_the_limits_are_those_of_the_theorems() -> None:
     limits = {(f.fact, f.part): f.limit for f in WHOLE.facts}
     assert limits["F1", "zeta"] == limits["F1", "xi"] == -1
     assert limits["F2", "contrastive-ucb"] == limits["F11", "2x2"] == limits["F11", "3x3"] == -0.5
@@ -37,7 +37,7 @@ def test_the_marks_are_those_of_the_theorems() -> None:
             assert fact.limit == (1 if fact.part.startswith("contrastive-ucb") else 0)
 
 
-def test_quick_changes_sizes_and_never_a_mark() -> None:
+def test_quick_changes_sizes_but_no_limit() -> None:
     for whole, quick in zip(
         (f for f in WHOLE.facts if f.group == "facts"),
         (f for f in QUICK.facts if f.group == "facts"),
@@ -104,14 +104,14 @@ def test_an_unknown_fact_gets_a_suggestion(name: str, says: str) -> None:
         WHOLE.choose([name])
 
 
-def test_sweeps_make_a_run_of_each_value() -> None:
-    one = {"task": "small", "rounds": 5, "quick_rounds": 2, "settings": {"alpha": 0.1}}
+def test_a_sweep_makes_one_run_per_value() -> None:
+    entry = {"task": "small", "rounds": 5, "quick_rounds": 2, "settings": {"alpha": 0.1}}
     runs = plan_of(
         table(
-            a={**one, "over": {"rank": [1, 2]}, "quick_over": {"rank": [2]}},
-            b={**one, "over": {"true_rank, rank": [4]}},
-            c={**one, "over": {"switch": ["schedule=theory clip=on"]}},
-            d={**one, "quick_settings": {"n_states": 3}},
+            a={**entry, "over": {"rank": [1, 2]}, "quick_over": {"rank": [2]}},
+            b={**entry, "over": {"true_rank, rank": [4]}},
+            c={**entry, "over": {"switch": ["schedule=theory clip=on"]}},
+            d={**entry, "quick_settings": {"n_states": 3}},
         ),
         quick=False,
     ).runs
@@ -121,26 +121,26 @@ def test_sweeps_make_a_run_of_each_value() -> None:
     switched = runs["c/schedule=theory clip=on"].problem.agent_settings
     assert switched == {"alpha": 0.1, "schedule": "theory", "clip": "on"}
     assert runs["d"].problem.env_settings["n_states"] == 4
-    quick = plan_of(table(a={**one, "over": {"rank": [1, 2]}, "quick_over": {"rank": [2]}}), True)
+    quick = plan_of(table(a={**entry, "over": {"rank": [1, 2]}, "quick_over": {"rank": [2]}}), True)
     assert list(quick.runs) == ["a/2"]
     assert quick.runs["a/2"].problem.rounds == 2
-    assert plan_of(table(d=one), quick=True, seeds=7).runs["d"].seeds == 7
+    assert plan_of(table(d=entry), quick=True, seeds=7).runs["d"].seeds == 7
 
 
-def test_a_table_that_cannot_be_is_refused() -> None:
-    one = {"task": "small", "rounds": 5}
+def test_an_invalid_table_is_rejected() -> None:
+    entry = {"task": "small", "rounds": 5}
     with pytest.raises(UserError, match="only one key is allowed"):
-        plan_of(table(a={**one, "over": {"rank": [1], "alpha": [0.1]}}), False)
+        plan_of(table(a={**entry, "over": {"rank": [1], "alpha": [0.1]}}), False)
     facts = [{"fact": "F1", "claim": "c", "rule": "slope", "runs": ["b"]}]
     with pytest.raises(UserError, match="needs the run 'b'"):
-        plan_of({**table(a=one), "facts": facts}, False)
+        plan_of({**table(a=entry), "facts": facts}, False)
 
 
-def test_settings_said_in_other_words_are_one_run() -> None:
-    one = {"task": "small", "rounds": 5}
+def test_explicit_defaults_give_the_same_run() -> None:
+    entry = {"task": "small", "rounds": 5}
     runs = plan_of(
-        table(a=one, b={**one, "settings": {"schedule": "practical", "tilt": 0.0}}), False
+        table(a=entry, b={**entry, "settings": {"schedule": "practical", "tilt": 0.0}}), False
     ).runs
     assert runs["a"].key("") == runs["b"].key("")
-    other = plan_of(table(a={**one, "settings": {"tilt": 1.0}}), False).runs["a"]
+    other = plan_of(table(a={**entry, "settings": {"tilt": 1.0}}), False).runs["a"]
     assert other.key("") != runs["a"].key("")

@@ -45,7 +45,7 @@ def test_corrected_potential_is_never_below_two_log_det() -> None:
     assert bounds.potential_printed(k, rank, ridge) < 2 * ratio  # erratum E17
 
 
-def test_optimism_is_told_with_the_bias_it_may_have() -> None:
+def test_optimism_and_its_allowed_bias() -> None:
     session = session_of(alpha=0.3)
     probe = probes.Optimism(session)
     for played in session.rounds(5):
@@ -78,8 +78,8 @@ def test_product_class_has_all_pairs_the_truth_and_the_norms_of_the_definition()
     negatives = np.array([0.1, 0.2, 0.3, 0.4])
     phi, psi = product_class(env.kernel, negatives, 9, stream(0, "class"))
     assert phi.shape[0] == psi.shape[0] == 9
-    features = {one.tobytes() for one in phi}
-    measures = {one.tobytes() for one in psi}
+    features = {array.tobytes() for array in phi}
+    measures = {array.tobytes() for array in psi}
     pairs = {(a.tobytes(), b.tobytes()) for a, b in zip(phi, psi, strict=True)}
     assert len(features) == len(measures) == 3
     assert len(pairs) == 9
@@ -91,7 +91,7 @@ def test_product_class_has_all_pairs_the_truth_and_the_norms_of_the_definition()
 
 
 @pytest.mark.parametrize("size", [1, 8])
-def test_product_class_of_no_square_is_refused(size: int) -> None:
+def test_a_class_size_that_is_not_a_square_is_rejected(size: int) -> None:
     kernel = LowRankMDP(**SIZES, seed=0).kernel
     with pytest.raises(ValueError, match="4, 9, 16"):
         product_class(kernel, np.full(4, 0.25), size, stream(0, "class"))
@@ -109,7 +109,7 @@ def test_a_seed_has_the_same_product_class_alone_and_in_a_batch() -> None:
     np.testing.assert_array_equal(models[0].psi[1], models[1].psi[0])
 
 
-def test_finite_class_comes_down_to_the_truth_or_its_nearest_neighbour() -> None:
+def test_a_finite_class_converges_to_the_truth() -> None:
     session = session_of(**FINITE)
     probes.ProductClass(session)
     played = play(session, 400)
@@ -130,8 +130,8 @@ def test_spread_is_largest_minus_smallest_at_the_worst_step() -> None:
     np.testing.assert_allclose(probe.finish(np.array([3]))[1]["final_bonus"], beta.mean((1, 2, 3)))
 
 
-def test_printed_covariance_keeps_the_bonus_at_its_cap_for_ever() -> None:
-    """Erratum E1: with the plain sum it comes down, after a very long time."""
+def test_the_printed_covariance_keeps_the_bonus_at_its_cap() -> None:
+    """Erratum E1. With the plain sum the bonus falls below the cap after very many rounds."""
     ends = {}
     for form in ("sum", "averaged"):
         session = session_of(**FINITE, covariance=form)
@@ -149,8 +149,8 @@ def test_printed_covariance_keeps_the_bonus_at_its_cap_for_ever() -> None:
     assert (ends["sum"]["leaves_cap_at"] > 1e4).all()
 
 
-def test_rounds_ahead_continue_what_the_agent_has() -> None:
-    """At the round where the agent stands, the bonus ahead is the agent's own."""
+def test_the_future_spread_starts_at_the_current_one() -> None:
+    """In the current round, the future spread is that of the current bonus."""
     session = session_of(alpha=0.5, covariance="averaged")
     play(session, 20)
     beta = session.agent.bonus.reshape(2, 3, -1)
@@ -198,7 +198,7 @@ def test_potential_is_that_of_a_plain_loop_over_states() -> None:
     np.testing.assert_array_equal(totals["worst_potential"], curves["potential"].max(-1))
 
 
-def test_three_models_see_the_same_data_and_the_agent_does_not_notice() -> None:
+def test_three_models_receive_the_same_data_and_do_not_change_the_agent() -> None:
     plain, watched = session_of(alpha=0.3), session_of(alpha=0.3)
     probe = probes.SameData(watched)
     for alone, beside in zip(plain.rounds(12), watched.rounds(12), strict=True):
@@ -213,7 +213,7 @@ def test_three_models_see_the_same_data_and_the_agent_does_not_notice() -> None:
     assert probe.look(beside.figures, recorded=False) == {}
 
 
-def test_an_agent_with_the_exact_model_has_the_error_of_the_exact_twin() -> None:
+def test_the_exact_model_has_the_error_of_an_agent_with_exact_negatives() -> None:
     """With uniform roll-ins the data do not depend on the model."""
     settings = {"algo": "uniform"}
     watched, exact = session_of(**settings), session_of(**settings, negatives="exact")
@@ -223,7 +223,7 @@ def test_an_agent_with_the_exact_model_has_the_error_of_the_exact_twin() -> None
     np.testing.assert_allclose(seen["zeta_exact"], alone["zeta"])
 
 
-def test_saved_twins_go_on_as_if_nothing_had_happened() -> None:
+def test_loaded_models_continue_unchanged() -> None:
     first, second = session_of(), session_of()
     for session in (first, second):
         probes.SameData(session)
@@ -240,7 +240,7 @@ def game_session() -> Session:
     return Session(ContrastiveULCB(games, seed=[0, 1], iota=0.2))
 
 
-def test_games_are_held_against_iota_and_nash() -> None:
+def test_games_are_compared_with_iota_and_nash() -> None:
     session = game_session()
     gap, bracket = probes.CCEGap(session), probes.Bracket(session)
     for played in session.rounds(4):

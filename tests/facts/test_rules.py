@@ -27,8 +27,8 @@ PROBLEM = problem_of("lowrank", "contrastive-ucb", {"rank": 2, "n_states": 4}, 1
 
 
 def record(curves: dict[str, Array] | None = None, **totals: list[float]) -> Record:
-    kept = {name: np.array(values, dtype=float) for name, values in totals.items()}
-    return Record(ROUNDS, curves or {}, kept, 1.5)
+    arrays = {name: np.array(values, dtype=float) for name, values in totals.items()}
+    return Record(ROUNDS, curves or {}, arrays, 1.5)
 
 
 def judge(rule: str, *records: Record, labels: tuple = (), **fact: object) -> Outcome:
@@ -43,28 +43,28 @@ def power(exponent: float, *factors: float) -> Array:
 
 @pytest.mark.parametrize(("exponent", "held"), [(-0.7, True), (-0.5, True), (-0.49, False)])
 def test_a_slope_must_be_at_most_the_limit(exponent: float, held: bool) -> None:
-    found = judge("slope", record({"y": power(exponent, 1, 2)}), measure="y", limit=-0.5 + 1e-9)
-    assert found.value == pytest.approx(exponent)
-    assert found.held is held
+    outcome = judge("slope", record({"y": power(exponent, 1, 2)}), measure="y", limit=-0.5 + 1e-9)
+    assert outcome.value == pytest.approx(exponent)
+    assert outcome.held is held
 
 
 def test_only_the_window_counts() -> None:
     """K / 30 is 33.3: the rounds up to 30 are outside."""
     bent = np.where(ROUNDS <= 30, 7.0, 1e3 / ROUNDS)
-    found = judge("slope", record({"y": np.stack([bent, bent])}), measure="y", limit=-0.5)
-    assert found.value == pytest.approx(-1)
+    outcome = judge("slope", record({"y": np.stack([bent, bent])}), measure="y", limit=-0.5)
+    assert outcome.value == pytest.approx(-1)
 
 
-def test_a_slope_without_a_limit_is_only_told() -> None:
+def test_a_slope_without_a_limit_is_only_reported() -> None:
     assert judge("slope", record({"y": power(-1, 1, 2)}), measure="y").held is None
 
 
 def test_an_interval_that_reaches_the_mark_is_enough() -> None:
     """The mean of both seeds has a slope above -1, and the bootstrap sees the steep seed alone."""
     curves = np.concatenate([power(-1.2, 1000.0), power(-0.8, 1.0)])
-    found = judge("slope reaches", record({"y": curves}), measure="y", limit=-1.0)
-    assert found.low == pytest.approx(-1.2)
-    assert found.held
+    outcome = judge("slope reaches", record({"y": curves}), measure="y", limit=-1.0)
+    assert outcome.low == pytest.approx(-1.2)
+    assert outcome.held
     shallow = judge("slope reaches", record({"y": power(-0.8, 1, 2)}), measure="y", limit=-1.0)
     assert not shallow.held
     steep = judge("slope reaches", record({"y": power(-1.3, 1, 2)}), measure="y", limit=-1.0)
@@ -73,18 +73,18 @@ def test_an_interval_that_reaches_the_mark_is_enough() -> None:
 
 def test_a_seed_without_regret_does_not_stop_the_fit() -> None:
     curves = np.concatenate([power(-1, 1.0), np.zeros((1, len(ROUNDS)))])
-    found = judge("slope", record({"y": curves}), measure="y", limit=-0.5)
-    assert found.value == pytest.approx(-1, abs=1e-6)
+    outcome = judge("slope", record({"y": curves}), measure="y", limit=-0.5)
+    assert outcome.value == pytest.approx(-1, abs=1e-6)
 
 
 @pytest.mark.parametrize(("exponent", "held"), [(0.0, True), (0.1, False), (-0.1, False)])
 def test_a_ratio_must_be_flat(exponent: float, held: bool) -> None:
     curves = {"a": power(exponent - 1, 4, 6), "b": power(-1, 2, 2)}
-    found = judge("flat ratio", record(curves), measure="a / b", limit=0.0)
-    assert found.value == pytest.approx(exponent, abs=1e-9)
-    assert found.held is held or exponent == 0
+    outcome = judge("flat ratio", record(curves), measure="a / b", limit=0.0)
+    assert outcome.value == pytest.approx(exponent, abs=1e-9)
+    assert outcome.held is held or exponent == 0
     last = 2.5 * 1000**exponent
-    assert f"{last:.2f}" in found.note
+    assert f"{last:.2f}" in outcome.note
 
 
 def test_always_means_every_round_of_every_seed() -> None:
@@ -96,8 +96,8 @@ def test_always_means_every_round_of_every_seed() -> None:
 
 @pytest.mark.parametrize(("worst", "held"), [(0.2, True), (1.0, True), (1.001, False)])
 def test_the_worst_seed_decides(worst: float, held: bool) -> None:
-    found = judge("worst", record(ratio=[0.1, worst]), measure="ratio", limit=1.0)
-    assert (found.value, found.held) == (worst, held)
+    outcome = judge("worst", record(ratio=[0.1, worst]), measure="ratio", limit=1.0)
+    assert (outcome.value, outcome.held) == (worst, held)
 
 
 @pytest.mark.parametrize(
@@ -111,60 +111,60 @@ def test_the_worst_seed_decides(worst: float, held: bool) -> None:
     ],
 )
 def test_all_or_no_seeds_must_solve_it(at: list, limit: float | None, held: bool | None) -> None:
-    found = judge("solved", record(solved_at=at), limit=limit)
+    outcome = judge("solved", record(solved_at=at), limit=limit)
     count = sum(round_ is not None for round_ in at)
-    assert (found.value, found.held) == (count, held)
-    assert found.low <= count <= found.high
-    assert ("median round" in found.note) == (count > 0)
+    assert (outcome.value, outcome.held) == (count, held)
+    assert outcome.low <= count <= outcome.high
+    assert ("median round" in outcome.note) == (count > 0)
 
 
 def test_a_ratio_is_that_of_the_means_over_the_same_seeds() -> None:
-    found = judge("ratio", record(y=[2.0, 4.0]), record(y=[1.0, 1.0]), measure="y")
-    assert (found.value, found.held) == (3.0, None)
-    assert found.low == 2.0
-    assert found.high == 4.0
+    outcome = judge("ratio", record(y=[2.0, 4.0]), record(y=[1.0, 1.0]), measure="y")
+    assert (outcome.value, outcome.held) == (3.0, None)
+    assert outcome.low == 2.0
+    assert outcome.high == 4.0
     exact = ratio_interval(np.array([2.0, 6.0]), np.array([1.0, 3.0]))
     assert exact.low == exact.high == 2.0  # redrawn together, so the seeds cancel
 
 
 def test_the_interval_of_a_mean_is_that_of_a_plain_bootstrap() -> None:
     values = np.random.default_rng(0).normal(3, 1, 12)
-    found = mean_interval(values)
+    outcome = mean_interval(values)
     drawn = np.random.default_rng(1).choice(values, (20_000, 12)).mean(1)
-    assert found.estimate == pytest.approx(values.mean())
-    assert found.low == pytest.approx(np.quantile(drawn, 0.025), abs=0.03)
-    assert found.high == pytest.approx(np.quantile(drawn, 0.975), abs=0.03)
+    assert outcome.estimate == pytest.approx(values.mean())
+    assert outcome.low == pytest.approx(np.quantile(drawn, 0.025), abs=0.03)
+    assert outcome.high == pytest.approx(np.quantile(drawn, 0.975), abs=0.03)
 
 
 def test_means_of_totals_of_seconds_and_of_one_round() -> None:
-    one = record({"y": power(-1, 1, 3)}, y=[1.0, 3.0], never=[1.0, np.nan])
-    assert judge("mean", one, measure="y").value == 2
-    assert judge("mean", one, measure="seconds").value == 1.5
-    missing = judge("mean", one, measure="never")
+    measured = record({"y": power(-1, 1, 3)}, y=[1.0, 3.0], never=[1.0, np.nan])
+    assert judge("mean", measured, measure="y").value == 2
+    assert judge("mean", measured, measure="seconds").value == 1.5
+    missing = judge("mean", measured, measure="never")
     assert missing.value is None
     assert "1 of 2 seeds" in missing.note
-    assert judge("mean at", one, measure="y", at=100).value == pytest.approx(0.02)
+    assert judge("mean at", measured, measure="y", at=100).value == pytest.approx(0.02)
     with pytest.raises(UserError, match="did not record round 99; choose one of 1, 3"):
-        judge("mean at", one, measure="y", at=99)
+        judge("mean at", measured, measure="y", at=99)
 
 
-def test_the_example_against_the_lemma() -> None:
-    found = judge("small ridge", limit=1.0)
-    assert found.value == pytest.approx(10 / (2 * np.log(11)))
-    assert not found.held
+def test_the_counterexample_to_the_lemma() -> None:
+    outcome = judge("small ridge", limit=1.0)
+    assert outcome.value == pytest.approx(10 / (2 * np.log(11)))
+    assert not outcome.held
 
 
 def horizons(rounds: list[list[float]]) -> list[Record]:
     return [record(solved_at=column) for column in rounds]
 
 
-def test_a_power_law_is_recognised_and_so_is_an_exponential() -> None:
+def test_a_power_law_and_an_exponential_are_recognized() -> None:
     x = (3, 4, 6, 8, 12)
     law = [[2.0 * h**1.5, 3.0 * h**1.5] for h in x]
     fit = {"labels": x, "measure": "solved_at"}
-    found = judge("power law", *horizons(law), **fit, limit=6.0)
-    assert found.value == pytest.approx(1.5)
-    assert found.held
+    outcome = judge("power law", *horizons(law), **fit, limit=6.0)
+    assert outcome.value == pytest.approx(1.5)
+    assert outcome.held
     assert judge("better fit", *horizons(law), **fit, limit=1.0).value < 1e-6
     grown = [[2.0 * 1.4**h, 3.0 * 1.4**h] for h in x]
     worse = judge("better fit", *horizons(grown), **fit, limit=1.0)
@@ -177,17 +177,17 @@ def test_a_power_law_is_recognised_and_so_is_an_exponential() -> None:
 def test_a_seed_that_never_solves_it_fails_the_law() -> None:
     x = (3, 6)
     rounds = [[10.0, 10.0], [20.0, np.nan]]
-    found = judge("power law", *horizons(rounds), labels=x, measure="solved_at", limit=6.0)
-    assert not found.held
-    assert "1 runs did not solve it" in found.note
+    outcome = judge("power law", *horizons(rounds), labels=x, measure="solved_at", limit=6.0)
+    assert not outcome.held
+    assert "1 runs did not solve it" in outcome.note
 
 
 def test_misfits_are_residuals_of_least_squares() -> None:
     random = np.random.default_rng(0)
     x, y = np.arange(1.0, 9), np.exp(random.normal(0, 1, (3, 8)))
-    for curve, found in zip(y, misfit(x, y), strict=True):
+    for curve, residual in zip(y, misfit(x, y), strict=True):
         line = np.polyval(np.polyfit(x, np.log(curve), 1), x)
-        assert found == pytest.approx(np.sqrt(((np.log(curve) - line) ** 2).mean()))
+        assert residual == pytest.approx(np.sqrt(((np.log(curve) - line) ** 2).mean()))
     assert floored_misfit(x**2, 5 + 2 * x**2) == pytest.approx(0, abs=1e-9)
     assert floored_misfit(x**2, np.exp(x)) > 0.1
     assert floored_fit(x**2, 5 + 2 * x**2, np.array([100.0])) == pytest.approx(205)
@@ -201,25 +201,25 @@ def test_misfits_are_residuals_of_least_squares() -> None:
 )
 def test_errors_fall_to_the_smallest_and_rise_from_there(means: list, right: int) -> None:
     records = [record(zeta=[mean, mean]) for mean in means]
-    found = judge("order", *records, labels=(1, 2, 3, 4, 6), measure="zeta", smallest_at=3.0)
-    assert found.value == right
-    assert found.held is (right == 4)
+    outcome = judge("order", *records, labels=(1, 2, 3, 4, 6), measure="zeta", smallest_at=3.0)
+    assert outcome.value == right
+    assert outcome.held is (right == 4)
 
 
-def test_neighbours_that_differ_by_noise_only_are_told() -> None:
+def test_order_counts_significant_differences() -> None:
     zetas = ([0.9, 1.1], [0.5, 0.6], [0.61, 0.52])
     records = [record(zeta=list(values)) for values in zetas]
-    found = judge("order", *records, labels=(1, 2, 3), measure="zeta", smallest_at=2.0)
-    assert found.held is True
-    assert "of 2 neighbors, 1 with a significant difference" in found.note
+    outcome = judge("order", *records, labels=(1, 2, 3), measure="zeta", smallest_at=2.0)
+    assert outcome.held is True
+    assert "of 2 neighbors, 1 with a significant difference" in outcome.note
 
 
-def test_an_allowance_above_the_value_says_nothing() -> None:
+def test_rounds_with_a_bias_above_the_value_are_not_informative() -> None:
     allowed = np.array([[9.0] * 5 + [0.1, 0.1], [9.0] * 7])  # below V* from round 300 of 1000
-    kept = record({"allowed_bias": allowed}, optimal_value=[0.5, 0.5])
-    found = judge("informative", kept, measure="allowed_bias")
-    assert found.value == pytest.approx((1000 - 100) / 1000 / 2)
-    assert found.held is None
+    biased = record({"allowed_bias": allowed}, optimal_value=[0.5, 0.5])
+    outcome = judge("informative", biased, measure="allowed_bias")
+    assert outcome.value == pytest.approx((1000 - 100) / 1000 / 2)
+    assert outcome.held is None
 
 
 def test_growth_is_held_against_the_bound_over_the_same_runs() -> None:
@@ -240,11 +240,11 @@ def test_growth_is_held_against_the_bound_over_the_same_runs() -> None:
     for exponent in (allowed - 0.1, allowed + 0.1):
         records = [record(zeta=[d**exponent, 2 * d**exponent]) for d in values]
         entry = Fact("F0", "c", "growth", ("a",), measure="zeta", variable="d")
-        found = RULES["growth"](Case(entry, runs, records, 30))
-        assert found.value == pytest.approx(exponent)
-        assert found.held is (exponent < allowed)
-        assert f"{allowed:.2f}" in found.mark
-        assert found.limit == allowed
+        outcome = RULES["growth"](Case(entry, runs, records, 30))
+        assert outcome.value == pytest.approx(exponent)
+        assert outcome.held is (exponent < allowed)
+        assert f"{allowed:.2f}" in outcome.mark
+        assert outcome.limit == allowed
 
 
 def test_growth_is_that_of_the_mean_and_not_of_the_luckiest_seed() -> None:
@@ -255,10 +255,10 @@ def test_growth_is_that_of_the_mean_and_not_of_the_luckiest_seed() -> None:
     ]
     records = [record(zeta=[d**4.0, 1.0]) for d in values]  # one seed grows, the other does not
     entry = Fact("F0", "c", "growth", ("a",), measure="zeta", variable="d")
-    found = RULES["growth"](Case(entry, runs, records, 30))
-    assert found.low == pytest.approx(0)
-    assert found.value > 2
-    assert not found.held
+    outcome = RULES["growth"](Case(entry, runs, records, 30))
+    assert outcome.low == pytest.approx(0)
+    assert outcome.value > 2
+    assert not outcome.held
 
 
 def test_sizes_know_the_tilt_and_the_actions() -> None:

@@ -64,7 +64,7 @@ def without_seconds(rows: list[Row]) -> list[dict]:
     return [{k: v for k, v in row.to_json().items() if k != "seconds"} for row in rows]
 
 
-def test_states_are_those_of_the_marks() -> None:
+def test_states_follow_from_the_limits() -> None:
     rows, records = verify(small_plan())
     states = [row.state for row in rows]
     assert states == ["holds", "does not hold", "not run", "reported", "reported"]
@@ -77,7 +77,7 @@ def test_states_are_those_of_the_marks() -> None:
     assert rows[0].seconds == round(records["a"].seconds, 1)
 
 
-def test_only_what_is_required_fails_and_what_is_reported_has_no_mark() -> None:
+def test_only_required_facts_fail() -> None:
     plan = small_plan()
     missed = replace(plan.facts[1], required=False)
     shown = replace(plan.facts[1], reported=True)
@@ -91,12 +91,12 @@ def test_runs_with_equal_settings_are_played_once(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         module, "measure_json", lambda run: played.append(run.name) or measure_json(run)
     )
-    said: list[str] = []
-    rows, _ = verify(small_plan(), say=said.append)
+    messages: list[str] = []
+    rows, _ = verify(small_plan(), say=messages.append)
     assert played == ["a", "b/no-bonus", "b/uniform"]
     assert rows[0].value == rows[1].value
-    assert len(said) == 3
-    assert said[-1].startswith("[3/3] b/uniform")
+    assert len(messages) == 3
+    assert messages[-1].startswith("[3/3] b/uniform")
 
 
 def test_a_killed_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_a_killed_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert third.rows == resumed.rows  # the seconds too
 
 
-def test_numbers_of_other_code_are_not_used(tmp_path: Path, monkeypatch) -> None:
+def test_measurements_of_other_code_are_not_reused(tmp_path: Path, monkeypatch) -> None:
     verify(small_plan(), tmp_path)
     monkeypatch.setattr(module, "fingerprint", lambda: "other code")
     played = []
@@ -147,7 +147,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
             verify(small_plan(), tmp_path)
 
 
-def test_numbers_of_other_libraries_are_not_used(tmp_path: Path, monkeypatch) -> None:
+def test_measurements_of_other_libraries_are_not_reused(tmp_path: Path, monkeypatch) -> None:
     verify(small_plan(), tmp_path)
     monkeypatch.setattr(module, "versions", lambda: {"numpy": "99"})
     played = []
@@ -174,7 +174,7 @@ def gone(pid: int | None) -> bool:
     return status.rpartition(")")[2].split()[0] in "ZX"
 
 
-def test_an_error_in_a_process_comes_out_and_leaves_no_process(monkeypatch) -> None:
+def test_an_error_in_a_worker_is_raised_and_ends_all_workers(monkeypatch) -> None:
     import multiprocessing
 
     plan = small_plan()
@@ -185,27 +185,27 @@ def test_an_error_in_a_process_comes_out_and_leaves_no_process(monkeypatch) -> N
     before = set(multiprocessing.active_children())
     with pytest.raises(KeyError, match="no such curve"):
         module.measured(list(broken.values()), None, workers=2)
-    patience = time.monotonic() + 20
+    deadline = time.monotonic() + 20
     for worker in set(multiprocessing.active_children()) - before:
         while not gone(worker.pid):  # whether the pool or we hear of its end first is a race
-            assert time.monotonic() < patience
+            assert time.monotonic() < deadline
             time.sleep(0.01)
 
 
-def test_the_summary_is_what_others_read(tmp_path: Path) -> None:
+def test_the_summary_is_written_and_read(tmp_path: Path) -> None:
     plan = small_plan()
     rows, _ = verify(plan)
     summary = summary_of(plan, rows, "cucb verify")
     write_summary(tmp_path, summary, rows)
-    kept = read_summary(tmp_path)
-    assert kept == json.loads(json.dumps(summary))
-    first = kept["facts"][0]
+    stored = read_summary(tmp_path)
+    assert stored == json.loads(json.dumps(summary))
+    first = stored["facts"][0]
     words = {"fact", "part", "claim", "setting", "mark", "unit", "state", "paper"}
     assert words | {"value", "low", "high", "required", "seconds"} <= first.keys()
     assert (first["fact"], first["state"], first["required"]) == ("F1", "holds", True)
-    assert [len(kept[name]) for name in ("facts", "ablations", "peers")] == [3, 2, 0]
-    assert kept["failed"] == ["F2 x"]
-    assert {"command", "versions", "date", "seeds"} <= kept.keys()
+    assert [len(stored[name]) for name in ("facts", "ablations", "peers")] == [3, 2, 0]
+    assert stored["failed"] == ["F2 x"]
+    assert {"command", "versions", "date", "seeds"} <= stored.keys()
     lines = (tmp_path / "facts.csv").read_text().splitlines()
     assert len(lines) == 1 + len(rows)
     assert lines[0].startswith("fact,part,claim")
@@ -216,7 +216,7 @@ def test_the_summary_is_what_others_read(tmp_path: Path) -> None:
         read_summary(tmp_path)
 
 
-def test_the_table_has_a_line_a_fact() -> None:
+def test_the_table_has_one_line_per_fact() -> None:
     rows, _ = verify(small_plan())
     text = text_of(rows)
     facts, others = text.split("\n\n")
@@ -226,7 +226,7 @@ def test_the_table_has_a_line_a_fact() -> None:
     assert csv_of(rows).count("\n") == 6
 
 
-def test_a_setting_says_what_was_run() -> None:
+def test_the_setting_describes_the_runs() -> None:
     runs = small_plan().runs
     assert setting_of([runs["a"]]) == (
         "lowrank S=4 A=2 d=2 H=2, contrastive-ucb alpha=0.3, K=12, 2 seeds"

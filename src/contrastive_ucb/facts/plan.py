@@ -77,7 +77,7 @@ class Fact:
     required: bool = False
     reported: bool = False  # without a target
     unit: str = ""
-    setting: str = ""  # if there is no run that determines it
+    setting: str = ""  # for facts without runs
     note: str = ""
     smallest_at: float | None = None  # for the rule "order"
     variable: str = ""  # for the rule "growth"

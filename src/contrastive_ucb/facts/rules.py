@@ -87,7 +87,7 @@ def mean_interval(values: Array) -> Interval:
 
 
 def ratio_interval(numerator: Array, denominator: Array) -> Interval:
-    """Ratio of two means, both (B,). Seeds are resampled in pairs, since a seed is an MDP."""
+    """Ratio of two means, both (B,). Seeds are resampled in pairs: each has its own MDP."""
     times = _resampled(len(numerator))
     drawn = (times @ numerator) / (times @ denominator)
     return percentile_interval(np.asarray(numerator.mean() / denominator.mean()), drawn, LEVEL)
