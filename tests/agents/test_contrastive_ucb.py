@@ -101,7 +101,7 @@ def test_round_equals_a_twin_made_of_loops() -> None:
     negatives = np.full(n_states, 1 / n_states)
     walk, label = stream(4, "walk"), stream(4, "label")
     n_walk, n_label = n_uniforms(n_steps)
-    phi, psi = agent.model.phi[0].copy(), agent.model.psi[0].copy()  # type: ignore[attr-defined]
+    phi, psi = agent.tables.representation.phi[0].copy(), agent.tables.representation.psi[0].copy()  # type: ignore[attr-defined]
     pairs = n_states * n_actions
     positive, negative = np.zeros((2, n_steps, pairs + 1, n_states))
     positive[:, -1] = negative[:, -1] = 0.5 * negatives
@@ -205,12 +205,12 @@ def test_learnt_reward_converges_on_visited_pairs() -> None:
     visits = agent.totals.visits.reshape(scale.shape)
     often = visits > 200
     assert often.sum() >= 6
-    error = np.abs(agent._rewards()[0] - env.rewards)
+    error = np.abs(agent.model.rewards()[0] - env.rewards)
     assert (error[often] < 4 * scale[often] / 2 / np.sqrt(visits[often])).all()
     never = visits == 0
-    assert (agent._rewards()[0][never] == 0).all()
+    assert (agent.model.rewards()[0][never] == 0).all()
     known = ContrastiveUCB(env, reward="known")
-    np.testing.assert_array_equal(known._rewards()[0], env.rewards)
+    np.testing.assert_array_equal(known.model.rewards()[0], env.rewards)
 
 
 def test_reward_is_learnt_where_knowing_it_gives_the_answer_away() -> None:
@@ -220,7 +220,7 @@ def test_reward_is_learnt_where_knowing_it_gives_the_answer_away() -> None:
 
 def test_a_model_with_a_nan_stops_the_run_and_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Kernel(np.full((1, H, S * A, S), np.nan))
-    for algo, message in (("ucbvi", "V-bar .* round 1"), ("contrastive-ucb", "covariance .* NaN")):
+    for algo, message in (("ucbvi", "Q-bar .* round 1"), ("contrastive-ucb", "covariance .* NaN")):
         agent = ContrastiveUCB(mdp(), algo=algo)
         monkeypatch.setattr(agent.model, "fit", lambda: broken)
         with pytest.raises(ArithmeticError, match=message):
@@ -246,13 +246,13 @@ def test_predict_takes_observations_as_gymnasium_gives_them() -> None:
 
 
 def test_policy_of_several_seeds_must_be_chosen() -> None:
-    with pytest.raises(ValueError, match=r"2 seeds; take one of agent\.policies"):
+    with pytest.raises(ValueError, match=r"2 seeds; use agent\.policies"):
         _ = ContrastiveUCB([mdp(), mdp()], seed=[0, 1]).policy
 
 
 @pytest.mark.parametrize("seed", [0, [0, 1, 2], []])
 def test_mdps_and_seeds_must_match(seed: Any) -> None:
-    with pytest.raises(ValueError, match="give one environment for each seed"):
+    with pytest.raises(ValueError, match="pass one environment per seed"):
         ContrastiveUCB([mdp(), mdp()] if seed != [] else [], seed=seed)
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agents.neural_play import QUICK, lock_agent, world
+from agents.neural_play import QUICK, lock_agent, model
 
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.finite.neural_parts import planning_nodes
+from contrastive_ucb.agents.finite.neural_model import planning_nodes
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.negatives import Negatives
 from contrastive_ucb.data.observations import ObservationData, Transitions
@@ -56,7 +56,7 @@ def test_the_papers_sampler_plans_on_its_own_negatives() -> None:
     ):
         for _ in range(4):
             agent.round()
-        data, states = world(agent).data, world(agent).states
+        data, states = model(agent).data, model(agent).states
         for step in range(2):
             n = data.n[step]
             stored = data.contrast[step, :n][data.label[step, :n] == 0]

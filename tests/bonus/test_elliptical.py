@@ -84,9 +84,7 @@ def test_cholesky_names_a_missing_number(value: float) -> None:
 def test_cholesky_names_a_matrix_that_is_not_positive_definite() -> None:
     sigma = torch.eye(D, dtype=torch.float64).repeat(B, H, 1, 1)
     sigma[1, 2, 1, 1] = -1.0
-    with pytest.raises(
-        ArithmeticError, match=r"not positive definite; raise the ridge"
-    ):
+    with pytest.raises(ArithmeticError, match=r"not positive definite; raise the ridge"):
         cholesky(sigma)
 
 

@@ -86,7 +86,7 @@ def test_a_nan_of_the_environment_is_named() -> None:
     uniform = np.full((1, 3), 1 / 3)
     found = collect_observed(env, lambda _, seen: uniform.repeat(len(seen), 0), 2, stream(0, "w"))
     with pytest.raises(
-        ArithmeticError, match=r"continuous gave a NaN.*'reward' at step 1.*round 4"
+        ArithmeticError, match=r"continuous returned a NaN.*'reward' at step 1.*round 4"
     ):
         check_transitions(env.name, found, 4)
 
@@ -97,7 +97,7 @@ def test_a_number_too_large_for_float32_is_named_where_it_came_in(what: str) -> 
     found[1] = replace(found[1], **{what: 1e39 * np.ones_like(getattr(found[1], what))})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ArithmeticError, match=rf"lowrank gave.*'{what}' at step 1 of round 2"):
+        with pytest.raises(ArithmeticError, match=rf"lowrank .*'{what}' at step 1 of round 2"):
             check_transitions("lowrank", found, 2)
         found[1] = replace(found[1], **{what: 1e38 * np.ones_like(getattr(found[1], what))})
         check_transitions("lowrank", found, 2)

@@ -17,7 +17,7 @@ def fitted(monkeypatch: pytest.MonkeyPatch, sparse: bool, **settings: object) ->
     agent = ContrastiveUCB([env, env], seed=[1, 2], reseed_every=0, **settings)
     for _ in range(25):
         agent.round()
-    return agent.model
+    return agent.tables.representation
 
 
 @pytest.mark.parametrize(

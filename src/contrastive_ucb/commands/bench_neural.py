@@ -104,19 +104,19 @@ def _one_by_one(agent: ContrastiveUCB) -> None:
 
 
 def _data(agent: ContrastiveUCB) -> ObservationData:
-    from contrastive_ucb.agents.finite.observed_world import ObservedWorld
+    from contrastive_ucb.agents.finite.neural_model import NeuralModel
 
-    assert isinstance(agent.world, ObservedWorld)
-    return agent.world.data
+    assert isinstance(agent.model, NeuralModel)
+    return agent.model.data
 
 
 def _refit(agent: ContrastiveUCB, data: ObservationData) -> None:
-    from contrastive_ucb.agents.finite.observed_world import ObservedWorld
+    from contrastive_ucb.agents.finite.neural_model import NeuralModel
     from contrastive_ucb.core.random_streams import stream
     from contrastive_ucb.representation.neural import initial_weights
     from contrastive_ucb.representation.neural_fit import train
 
-    world = agent.world
-    assert isinstance(world, ObservedWorld)
-    start = initial_weights(world.neural_class, len(data.n), stream(0, "bench"))
-    train(start, world.neural_class, data, world.negatives, world.recipe, stream(1, "bench"))
+    model = agent.model
+    assert isinstance(model, NeuralModel)
+    start = initial_weights(model.neural_class, len(data.n), stream(0, "bench"))
+    train(start, model.neural_class, data, model.negatives, model.recipe, stream(1, "bench"))

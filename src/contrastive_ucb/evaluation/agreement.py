@@ -12,15 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.finite.config import AgentConfig
+from contrastive_ucb.agents.finite.config import AgentConfig, resolve_neural
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.finite.neural_parts import (
-    make_class,
-    make_negatives,
-    make_recipe,
-    resolve_neural,
-)
-from contrastive_ucb.agents.finite.parts import Model
+from contrastive_ucb.agents.finite.neural_model import make_class, make_negatives, make_recipe
+from contrastive_ucb.agents.finite.tabular_model import Representation
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.data.observations import ObservationData, Transitions
@@ -56,7 +51,8 @@ def errors_of_both(mdp: TabularMDP, rounds: int, seed: int, **settings: Any) -> 
     labelled = config.sampler == "paper"
     agent = ContrastiveUCB(mdp, seed=seed, negatives="sampled" if labelled else "exact")
     data = ObservationData(mdp.horizon, mdp.n_states, labelled=labelled)
-    agent.model = _Listening(agent.model, data, mdp.n_actions)
+    tables = agent.tables
+    tables.representation = _Listening(tables.representation, data, mdp.n_actions)
     for played in agent.session.rounds(rounds):
         last = played.figures
     kernel = _network_kernel(config, shown, data, seed)
@@ -77,7 +73,7 @@ def _network_kernel(config: AgentConfig, shown: OneHot, data: ObservationData, s
 class _Listening:
     """A model that passes everything on, and keeps the tuples as observations."""
 
-    model: Model
+    model: Representation
     data: ObservationData
     n_actions: int
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from contrastive_ucb.agents.finite.learner import Learner
-from contrastive_ucb.agents.finite.parts import Model, make_model
+from contrastive_ucb.agents.finite.tabular_model import Representation, make_representation
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.sampler import Tuples
@@ -61,7 +61,7 @@ def product_model(agent: Learner[Any]) -> FiniteModel:
 class Together:
     """Several models that see the same data; the agent acts on the first."""
 
-    def __init__(self, first: Model, others: Mapping[str, Model]):
+    def __init__(self, first: Representation, others: Mapping[str, Representation]):
         self.first, self.others = first, dict(others)
         self.kernels: dict[str, Kernel] = {}  # of the others, as fitted last
 
@@ -83,14 +83,14 @@ class Together:
             model.load_states([state["others"][name] for state in states])
 
 
-def contrastive_twins(agent: Learner[Any]) -> dict[str, Model]:
+def contrastive_twins(agent: Learner[Any]) -> dict[str, Representation]:
     """The agent's model with exact negatives, and by maximum likelihood, from the same start."""
     changes: dict[str, dict[str, Any]] = {
         "exact": {"negatives": "exact"},
         "likelihood": {"features": "likelihood"},
     }
     return {
-        name: make_model(
+        name: make_representation(
             replace(agent.config, **change),
             agent.batch,
             agent.negatives,

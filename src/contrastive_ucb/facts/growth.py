@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from contrastive_ucb.agents.finite.config import AgentConfig
-from contrastive_ucb.agents.finite.parts import checked_negatives
+from contrastive_ucb.agents.finite.tabular_model import checked_negatives
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.batch import EnvBatch

@@ -73,7 +73,7 @@ class ProductClass(Probe):
 
     def __init__(self, session: Session):
         super().__init__(session)
-        session.agent.model = product_model(session.agent)
+        session.agent.tables.representation = product_model(session.agent)
 
 
 class Recovery(Probe):
@@ -81,7 +81,7 @@ class Recovery(Probe):
 
     def look(self, figures: Figures, noted: bool) -> Figures:
         agent = self.session.agent
-        model, config = agent.model, agent.config
+        model, config = agent.tables.representation, agent.config
         assert isinstance(model, FiniteModel)
         assert config.rank is not None
         bound = recovery_bound(
@@ -157,8 +157,8 @@ class SameData(Probe):
     def __init__(self, session: Session):
         super().__init__(session)
         agent = session.agent
-        self.models = Together(agent.model, contrastive_twins(agent))
-        agent.model = self.models
+        self.models = Together(agent.tables.representation, contrastive_twins(agent))
+        agent.tables.representation = self.models
 
     def look(self, figures: Figures, noted: bool) -> Figures:
         if not noted:
