@@ -1,5 +1,7 @@
 """Algorithm 1 against a twin made of loops; batches, checkpoints, inputs; a short run."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +269,22 @@ def test_opens_a_small_lock() -> None:
     np.testing.assert_array_equal(
         session.agent.policy[0, :2].argmax(-1), env.combination[0]
     )  # nothing else opens the first step
+
+
+def test_tables_do_not_import_torch(tmp_path: Path) -> None:
+    """Importing it takes seconds, and neither rounds nor saving and loading need it."""
+    program = f"""
+import sys
+import contrastive_ucb as cu
+for agent in (cu.ContrastiveUCB(cu.Lock(3, 2, 2)), cu.ContrastiveULCB(cu.LowRankGame(3, 2, 2, 2))):
+    agent.learn(2, progress=False)
+    agent.save({str(tmp_path)!r})
+    cu.load({str(tmp_path)!r}).round()
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_repr_names_algorithm_environment_seeds_and_rounds() -> None:
+    agent = play(ContrastiveUCB([mdp(), mdp()], seed=[0, 3], algo="ucbvi"), 2)
+    assert repr(agent) == "ContrastiveUCB('lowrank', algo='ucbvi', seeds=[0, 3], 2 rounds)"

@@ -14,15 +14,15 @@ from contrastive_ucb.data.observations import ObservationData, Transitions
 from contrastive_ucb.envs.continuous import ContinuousMDP
 
 
-def shifted_data(labelled: bool) -> ObservationData:
+def shifted_data(labeled: bool) -> ObservationData:
     """At first .2 is what follows, later .8; at step 1 no label is false."""
-    data = ObservationData(2, 1, labelled=labelled)
+    data = ObservationData(2, 1, labeled=labeled)
     for step in range(2):
         for place, count in ((0.2, 100), (0.8, 900)):
             even = np.zeros(count, dtype=np.int64)
             rows = np.full((count, 1), place)
             data.add(step, Transitions(rows, even, even.astype(float), rows, even == 0))
-            if labelled and step == 0:
+            if labeled and step == 0:
                 false = np.full((count, 1), 0.2, dtype=np.float32)  # as P^- was at first
                 data.relabel(step, count, np.arange(count) % 2 == 0, false)
     return data

@@ -171,7 +171,7 @@ def test_the_gauge_gives_every_measure_mass_one() -> None:
 
 def lock_data(horizon: int = 3, count: int = 60) -> tuple[RichLock, ObservationData]:
     lock, random = RichLock(horizon, 3, seed=1), stream(0, "test")
-    data = ObservationData(horizon, lock.size, labelled=True)
+    data = ObservationData(horizon, lock.size, labeled=True)
     walk = lock.begin(count, random)
     for step in range(horizon):
         before, action = walk.observations, random.integers(3, size=count)

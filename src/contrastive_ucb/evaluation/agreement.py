@@ -48,9 +48,9 @@ def errors_of_both(mdp: TabularMDP, rounds: int, seed: int, **settings: Any) -> 
     """
     shown = one_hot(mdp)
     config = resolve_neural(AgentConfig(**{**THOROUGH, **settings}), shown)
-    labelled = config.sampler == "paper"
-    agent = ContrastiveUCB(mdp, seed=seed, negatives="sampled" if labelled else "exact")
-    data = ObservationData(mdp.horizon, mdp.n_states, labelled=labelled)
+    labeled = config.sampler == "paper"
+    agent = ContrastiveUCB(mdp, seed=seed, negatives="sampled" if labeled else "exact")
+    data = ObservationData(mdp.horizon, mdp.n_states, labeled=labeled)
     tables = agent.tables
     tables.representation = _Listening(tables.representation, data, mdp.n_actions)
     for played in agent.session.rounds(rounds):
@@ -86,7 +86,7 @@ class _Listening:
             rows = (unit[state[one]], action[one], tuples.reward[0, one])
             after, first = unit[tuples.next_state[0, one]], np.array([at < tuples.n_rolled_in])
             self.data.add(int(step), Transitions(*rows, after, first))
-            if self.data.labelled:
+            if self.data.labeled:
                 drawn = unit[tuples.contrast[0, one]].astype(np.float32)
                 self.data.relabel(int(step), 1, tuples.label[0, one] == 1, drawn)
 

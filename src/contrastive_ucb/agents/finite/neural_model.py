@@ -111,7 +111,7 @@ class NeuralModel:
         check_transitions(self.env.name, transitions, self.n_rounds + 1)
         for step, rows in enumerate(transitions):
             self.data.add(step, rows)
-        if self.data.labelled:
+        if self.data.labeled:
             self._label([len(rows.action) for rows in transitions])
 
     def fit(self) -> Kernel:
@@ -314,7 +314,7 @@ def planning_nodes(
     data, so the stored negatives are drawn. A step without any takes the current data.
     """
     nodes = negatives.nodes(data, count, random)
-    if not data.labelled or negatives.kind in ("uniform", "gaussian"):
+    if not data.labeled or negatives.kind in ("uniform", "gaussian"):
         return nodes
     for step, n in enumerate(data.n):
         stored = data.contrast[step, :n][data.label[step, :n] == 0]
