@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from contrastive_ucb.agents.finite.neural_model import NeuralModel
+
 from benchmarks.timing import Figures, Targets, in_turns
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.finite.observed_world import ObservedWorld
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import threads
@@ -81,18 +82,18 @@ def seconds_per_round(agent: ContrastiveUCB, rounds: int) -> tuple[float, float]
 
 
 def fit_together(agent: ContrastiveUCB) -> None:
-    world = agent.world
-    assert isinstance(world, ObservedWorld)
-    fit(world, world.data)
+    model = agent.model
+    assert isinstance(model, NeuralModel)
+    fit(world, model.data)
 
 
 def fit_one_by_one(agent: ContrastiveUCB) -> None:
-    world = agent.world
-    assert isinstance(world, ObservedWorld)
+    model = agent.model
+    assert isinstance(model, NeuralModel)
     for step in range(agent.envs[0].horizon):
-        fit(world, world.data.one_step(step))
+        fit(world, model.data.one_step(step))
 
 
-def fit(world: ObservedWorld, data: ObservationData) -> None:
-    start = initial_weights(world.neural_class, len(data.n), stream(0, "bench"))
-    train(start, world.neural_class, data, world.negatives, world.recipe, stream(1, "bench"))
+def fit(model: NeuralModel, data: ObservationData) -> None:
+    start = initial_weights(model.neural_class, len(data.n), stream(0, "bench"))
+    train(start, model.neural_class, data, model.negatives, model.recipe, stream(1, "bench"))

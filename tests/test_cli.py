@@ -109,7 +109,7 @@ def test_bad_games_are_one_line_and_exit_code_2(
     [
         (["lowrank-game", "--algo", "ucbvi"], "ucbvi is for MDPs; a game takes contrastive-ulcb"),
         (["lowrank", "--algo", "tight-cce"], "tight-cce is for games; an MDP takes"),
-        (["lowrank-game", "--iota", "0"], "iota must be positive"),
+        (["lowrank-game", "--iota", "0"], "iota must be a positive"),
         (["lock-game", "--n-actions", "1"], "n_actions must be at least 2"),
         (["lock", "--equilibrium", "cce"], "Unrecognized options"),
     ],

@@ -6,7 +6,7 @@ import numpy as np
 
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.agents.finite.observed_world import ObservedWorld
+from contrastive_ucb.agents.finite.neural_model import NeuralModel
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
 
 QUICK: dict[str, Any] = {
@@ -26,9 +26,9 @@ def vault_agent(seed: int = 0, **changes: Any) -> ContrastiveULCB:
     return ContrastiveULCB(RichLockGame(3, 2, seed=1), seed=seed, **{**QUICK, **changes})
 
 
-def world(agent: Any) -> ObservedWorld:
-    assert isinstance(agent.world, ObservedWorld)
-    return agent.world
+def model(agent: Any) -> NeuralModel:
+    assert isinstance(agent.model, NeuralModel)
+    return agent.model
 
 
 def policies(agent: Any, kept: str = "last") -> np.ndarray:
@@ -40,7 +40,7 @@ def planned_values(agent: Any) -> np.ndarray:
     """Q of the last round at observations nobody has seen."""
     seen = np.random.default_rng(0).standard_normal((9, agent.envs[0].size))
     steps = range(agent.envs[0].horizon)
-    return np.stack([world(agent).bounds("last", step, seen) or [] for step in steps])
+    return np.stack([model(agent).q_bounds("last", step, seen) or [] for step in steps])
 
 
 def flat(state: Any, path: str = "") -> dict[str, Any]:

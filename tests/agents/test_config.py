@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contrastive_ucb.agents.finite.config import AgentConfig
+from contrastive_ucb.agents.finite.config import AgentConfig, resolve
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.finite.parts import resolve
 from contrastive_ucb.agents.finite.presets import PRESETS, preset
 from contrastive_ucb.envs import DeepSea, LowRankMDP, TabularMDP
 
@@ -21,19 +20,23 @@ NAN, INF = float("nan"), float("inf")
         ({"rank": -3}, "rank must be at least 1"),
         ({"class_size": 0}, "class_size must be at least 1"),
         ({"sweeps": 0}, "sweeps must be at least 1"),
-        ({"alpha": -0.1}, "alpha must be at least 0"),
-        ({"alpha": NAN}, "alpha must be at least 0 and finite, got nan"),
-        ({"alpha": INF}, "alpha must be at least 0 and finite, got inf"),
-        ({"reward_alpha": -1.0}, "reward_alpha must be at least 0"),
-        ({"tilt": -1.0}, "tilt must be at least 0"),
-        ({"epsilon": -0.1}, "epsilon must be at least 0"),
-        ({"epsilon": 1.1}, "epsilon must be at most 1, got 1.1"),
-        ({"failure": 0.0}, "failure must be positive"),
-        ({"failure": 1.5}, "failure must be at most 1"),
-        ({"ridge": 0.0}, "ridge must be positive, got 0.0"),
-        ({"ridge": NAN}, "ridge must be positive, got nan"),
-        ({"constant": -1.0}, "constant must be positive"),
-        ({"pseudo": 0.0}, "pseudo must be positive"),
+        ({"alpha": -0.1}, "alpha must be a finite number of at least 0"),
+        ({"alpha": NAN}, "alpha must be a finite number of at least 0, got nan"),
+        ({"alpha": "big"}, "alpha must be a finite number of at least 0, got 'big'"),
+        ({"ridge": "small"}, "ridge must be a positive number, got 'small'"),
+        ({"rank": "full"}, "rank must be a whole number, got 'full'"),
+        ({"alpha": True}, "alpha must be a finite number of at least 0, got True"),
+        ({"alpha": INF}, "alpha must be a finite number of at least 0, got inf"),
+        ({"reward_alpha": -1.0}, "reward_alpha must be a finite number of at least 0"),
+        ({"tilt": -1.0}, "tilt must be .* at least 0"),
+        ({"epsilon": -0.1}, "epsilon must be .* at least 0"),
+        ({"epsilon": 1.1}, "epsilon must be .* at most 1, got 1.1"),
+        ({"failure": 0.0}, "failure must be a positive number"),
+        ({"failure": 1.5}, "failure must be .* at most 1"),
+        ({"ridge": 0.0}, "ridge must be a positive number, got 0.0"),
+        ({"ridge": NAN}, "ridge must be a positive number, got nan"),
+        ({"constant": -1.0}, "constant must be a positive number"),
+        ({"pseudo": 0.0}, "pseudo must be a positive number"),
         ({"negatives": "all"}, "negatives must be one of sampled, exact, got 'all'"),
         ({"schedule": "fast"}, "schedule must be one of practical, theory"),
         ({"covariance": "mean"}, "covariance must be one of sum, averaged"),
@@ -43,7 +46,7 @@ NAN, INF = float("nan"), float("inf")
         ({"function_class": "all"}, "function_class must be one of counts, finite"),
         (
             {"function_class": "finite", "features": "likelihood"},
-            "'finite' goes with contrastive features, not 'likelihood'",
+            "features = 'likelihood' has no effect with function_class = 'finite'",
         ),
     ],
 )
@@ -81,7 +84,7 @@ def test_unknown_setting_with_and_without_a_suggestion() -> None:
         ValueError, match="no setting is called 'negative'; did you mean 'negatives'"
     ):
         ContrastiveUCB(LowRankMDP(), negative="exact")
-    with pytest.raises(ValueError, match="no setting is called 'zzz'; there are alpha"):
+    with pytest.raises(ValueError, match="no setting is called 'zzz'; choose from alpha"):
         preset("uniform", zzz=1)
 
 
@@ -96,11 +99,11 @@ def test_presets_are_differences() -> None:
 @pytest.mark.parametrize(
     ("negatives", "message"),
     [
-        ([0.5, 0.5, 0.0, 0.0], "P.- gives state 2 the probability 0; .* mix in a little"),
+        ([0.5, 0.5, 0.0, 0.0], "P.- gives state 2 the probability 0; .* mix P.- with"),
         ([0.6, 0.6, 0.1, -0.3], "P.- gives state 3 the probability -0.3"),
         ([0.25] * 3, r"P.- has shape \(3,\); it must be \(4,\)"),
         ([[0.25] * 4], r"P.- has shape \(1, 4\)"),
-        ([0.5] * 4, "P.- sums to 2; it must be a distribution"),
+        ([0.5] * 4, "P.- sums to 2; it must sum to 1"),
         ([0.25, 0.25, 0.25, NAN], "P.- sums to nan"),
     ],
 )
@@ -126,7 +129,7 @@ def unranked() -> TabularMDP:
 
 @pytest.mark.parametrize("algo", ["contrastive-ucb", "rep-ucb", "no-bonus"])
 def test_a_missing_rank_is_asked_for_with_the_measured_one(algo: str) -> None:
-    with pytest.raises(ValueError, match=r"does not say its rank; pass one .* has rank 2"):
+    with pytest.raises(ValueError, match=r"declares no rank; pass one .* has rank 2"):
         ContrastiveUCB(unranked(), algo=algo)
 
 

@@ -1,5 +1,7 @@
 """Algorithm 1 against a twin made of loops; batches, checkpoints, inputs; a short run."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +103,7 @@ def test_round_equals_a_twin_made_of_loops() -> None:
     negatives = np.full(n_states, 1 / n_states)
     walk, label = stream(4, "walk"), stream(4, "label")
     n_walk, n_label = n_uniforms(n_steps)
-    phi, psi = agent.model.phi[0].copy(), agent.model.psi[0].copy()  # type: ignore[attr-defined]
+    phi, psi = agent.tables.representation.phi[0].copy(), agent.tables.representation.psi[0].copy()  # type: ignore[attr-defined]
     pairs = n_states * n_actions
     positive, negative = np.zeros((2, n_steps, pairs + 1, n_states))
     positive[:, -1] = negative[:, -1] = 0.5 * negatives
@@ -205,12 +207,12 @@ def test_learnt_reward_converges_on_visited_pairs() -> None:
     visits = agent.totals.visits.reshape(scale.shape)
     often = visits > 200
     assert often.sum() >= 6
-    error = np.abs(agent._rewards()[0] - env.rewards)
+    error = np.abs(agent.model.rewards()[0] - env.rewards)
     assert (error[often] < 4 * scale[often] / 2 / np.sqrt(visits[often])).all()
     never = visits == 0
-    assert (agent._rewards()[0][never] == 0).all()
+    assert (agent.model.rewards()[0][never] == 0).all()
     known = ContrastiveUCB(env, reward="known")
-    np.testing.assert_array_equal(known._rewards()[0], env.rewards)
+    np.testing.assert_array_equal(known.model.rewards()[0], env.rewards)
 
 
 def test_reward_is_learnt_where_knowing_it_gives_the_answer_away() -> None:
@@ -220,7 +222,7 @@ def test_reward_is_learnt_where_knowing_it_gives_the_answer_away() -> None:
 
 def test_a_model_with_a_nan_stops_the_run_and_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Kernel(np.full((1, H, S * A, S), np.nan))
-    for algo, message in (("ucbvi", "V-bar .* round 1"), ("contrastive-ucb", "covariance .* NaN")):
+    for algo, message in (("ucbvi", "Q-bar .* round 1"), ("contrastive-ucb", "covariance .* NaN")):
         agent = ContrastiveUCB(mdp(), algo=algo)
         monkeypatch.setattr(agent.model, "fit", lambda: broken)
         with pytest.raises(ArithmeticError, match=message):
@@ -246,13 +248,13 @@ def test_predict_takes_observations_as_gymnasium_gives_them() -> None:
 
 
 def test_policy_of_several_seeds_must_be_chosen() -> None:
-    with pytest.raises(ValueError, match=r"2 seeds; take one of agent\.policies"):
+    with pytest.raises(ValueError, match=r"2 seeds; use agent\.policies"):
         _ = ContrastiveUCB([mdp(), mdp()], seed=[0, 1]).policy
 
 
 @pytest.mark.parametrize("seed", [0, [0, 1, 2], []])
 def test_mdps_and_seeds_must_match(seed: Any) -> None:
-    with pytest.raises(ValueError, match="give one environment for each seed"):
+    with pytest.raises(ValueError, match="pass one environment per seed"):
         ContrastiveUCB([mdp(), mdp()] if seed != [] else [], seed=seed)
 
 
@@ -267,3 +269,22 @@ def test_opens_a_small_lock() -> None:
     np.testing.assert_array_equal(
         session.agent.policy[0, :2].argmax(-1), env.combination[0]
     )  # nothing else opens the first step
+
+
+def test_tables_do_not_import_torch(tmp_path: Path) -> None:
+    """Importing it takes seconds, and neither rounds nor saving and loading need it."""
+    program = f"""
+import sys
+import contrastive_ucb as cu
+for agent in (cu.ContrastiveUCB(cu.Lock(3, 2, 2)), cu.ContrastiveULCB(cu.LowRankGame(3, 2, 2, 2))):
+    agent.learn(2, progress=False)
+    agent.save({str(tmp_path)!r})
+    cu.load({str(tmp_path)!r}).round()
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_repr_names_algorithm_environment_seeds_and_rounds() -> None:
+    agent = play(ContrastiveUCB([mdp(), mdp()], seed=[0, 3], algo="ucbvi"), 2)
+    assert repr(agent) == "ContrastiveUCB('lowrank', algo='ucbvi', seeds=[0, 3], 2 rounds)"

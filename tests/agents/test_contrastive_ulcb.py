@@ -70,7 +70,7 @@ def test_lines_11_to_16_equal_loops(variant: str) -> None:
         agent.round()
         assert agent.kernel is not None
         table = agent.kernel.table()[0].reshape(H, S, A1, A2, S)
-        rewards = agent._rewards()[0].reshape(H, S, A1, A2)
+        rewards = agent.model.rewards()[0].reshape(H, S, A1, A2)
         beta = agent.bonus[0].reshape(H, S, A1, A2)
         above, below = np.zeros(S), np.zeros(S)
         worst = 0.0
@@ -252,16 +252,22 @@ def test_a_matrix_game_is_a_markov_game_of_one_step() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ContrastiveULCB(LowRankMDP()), "LowRankMDP is not a finite zero-sum game"),  # type: ignore[arg-type]
-        (lambda: cu.ContrastiveUCB(game()), "lowrank-game is a game of two players"),  # type: ignore[arg-type]
+        (
+            lambda: ContrastiveULCB(LowRankMDP()),
+            "LowRankMDP is not a finite",
+        ),  # type: ignore[arg-type]
+        (lambda: cu.ContrastiveUCB(game()), "lowrank-game is a two-player game"),  # type: ignore[arg-type]
         (lambda: ContrastiveULCB(game(), algo="lsvi-ucb"), "lsvi-ucb is for MDPs; a game takes"),
         (lambda: ContrastiveULCB(game(), algo="omnivi"), "did you mean 'omni-vi'"),
-        (lambda: ContrastiveULCB(game(), iota=0.0), "iota must be positive"),
+        (lambda: ContrastiveULCB(game(), iota=0.0), "iota must be a positive number, got 0.0"),
         (lambda: ContrastiveULCB(game(), equilibrium="nash"), "equilibrium must be one of cce"),
         (lambda: ContrastiveULCB(game(), algo="midpoint-nash", equilibrium="cce"), "is defined by"),
         (lambda: ContrastiveULCB([game(), LockGame(2)], seed=[0, 1]), "of one size"),
-        (lambda: ContrastiveULCB([game()] * 2, seed=[0, 1]).policies, "there are 2 seeds; take"),
-        (lambda: ContrastiveULCB(game()).predict(np.array([9, 0])), "has no action; steps are 0"),
+        (
+            lambda: ContrastiveULCB([game()] * 2, seed=[0, 1]).policies,
+            "has 2 seeds; use agent.best",
+        ),
+        (lambda: ContrastiveULCB(game()).predict(np.array([9, 0])), "is out of range; steps are 0"),
     ],
 )
 def test_wrong_input_is_one_line_with_the_way_out(make: Any, message: str) -> None:
@@ -273,7 +279,7 @@ def test_a_game_of_three_players_is_refused() -> None:
     class Three:
         possible_agents = ("a", "b", "c")
 
-    with pytest.raises(ValueError, match="Three has 3 players and is not a finite zero-sum game"):
+    with pytest.raises(ValueError, match="Three has 3 players and is not a finite two-player"):
         ContrastiveULCB(Three())  # type: ignore[arg-type]
 
 

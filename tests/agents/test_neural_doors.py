@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 from agents.neural_play import QUICK, lock_agent, vault_agent
 
-from contrastive_ucb.agents.finite.config import AgentConfig, NeuralConfig, check_tabular
+from contrastive_ucb.agents.finite.config import (
+    TABULAR_ONLY,
+    AgentConfig,
+    NeuralConfig,
+    check_tabular,
+)
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.agents.finite.neural_parts import TABULAR_ONLY
 from contrastive_ucb.envs import Lock, LowRankGame, LowRankMDP
 from contrastive_ucb.envs.rich_lock import RichLock
 
@@ -71,7 +75,7 @@ def test_settings_of_networks_were_passed_over_by_tables(name: str) -> None:
         lambda: ContrastiveUCB(LowRankMDP(3, 2, 2, 2), **changed),
         lambda: ContrastiveULCB(LowRankGame(3, 2, 2, 2), **changed),
     ):
-        with pytest.raises(ValueError, match=rf"{name} = .* is for networks; tables would pass it"):
+        with pytest.raises(ValueError, match=rf"{name} = .* is for networks and has no effect"):
             make()
 
 

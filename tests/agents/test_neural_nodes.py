@@ -4,25 +4,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agents.neural_play import QUICK, lock_agent, world
+from agents.neural_play import QUICK, lock_agent, model
 
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.finite.neural_parts import planning_nodes
+from contrastive_ucb.agents.finite.neural_model import planning_nodes
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.negatives import Negatives
 from contrastive_ucb.data.observations import ObservationData, Transitions
 from contrastive_ucb.envs.continuous import ContinuousMDP
 
 
-def shifted_data(labelled: bool) -> ObservationData:
+def shifted_data(labeled: bool) -> ObservationData:
     """At first .2 is what follows, later .8; at step 1 no label is false."""
-    data = ObservationData(2, 1, labelled=labelled)
+    data = ObservationData(2, 1, labeled=labeled)
     for step in range(2):
         for place, count in ((0.2, 100), (0.8, 900)):
             even = np.zeros(count, dtype=np.int64)
             rows = np.full((count, 1), place)
             data.add(step, Transitions(rows, even, even.astype(float), rows, even == 0))
-            if labelled and step == 0:
+            if labeled and step == 0:
                 false = np.full((count, 1), 0.2, dtype=np.float32)  # as P^- was at first
                 data.relabel(step, count, np.arange(count) % 2 == 0, false)
     return data
@@ -56,7 +56,7 @@ def test_the_papers_sampler_plans_on_its_own_negatives() -> None:
     ):
         for _ in range(4):
             agent.round()
-        data, states = world(agent).data, world(agent).states
+        data, states = model(agent).data, model(agent).states
         for step in range(2):
             n = data.n[step]
             stored = data.contrast[step, :n][data.label[step, :n] == 0]

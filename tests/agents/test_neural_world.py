@@ -8,13 +8,13 @@ import torch
 from agents.neural_play import (
     assert_same_state,
     lock_agent,
+    model,
     planned_values,
     policies,
     vault_agent,
-    world,
 )
 
-from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.agents.finite import contrastive_ulcb
 from contrastive_ucb.envs.finite_twin import EmissionWalk
 from contrastive_ucb.representation import neural_fit
 from contrastive_ucb.representation.neural import Fitted
@@ -64,7 +64,7 @@ def test_a_round_that_failed_leaves_nothing_behind(
         if place == "walk":
             move = EmissionWalk.move
             patch.setattr(EmissionWalk, "move", lambda *given: np.nan * move(*given))
-            message = r"gave a NaN.*'reward' at step 0 of round 2"
+            message = r"returned a NaN.*'reward' at step 0 of round 2"
         else:
             slopes = "paper_slopes" if "sampler" in changes else "shared_slopes"
             patch.setattr(neural_fit, slopes, broken_slopes)
@@ -73,11 +73,11 @@ def test_a_round_that_failed_leaves_nothing_behind(
             with pytest.raises(ArithmeticError, match=message):
                 failed.round()
     assert failed.n_rounds == 1
-    np.testing.assert_array_equal(world(failed).data.n, [4, 8, 8])
+    np.testing.assert_array_equal(model(failed).data.n, [4, 8, 8])
     assert_same_state(whole, failed)
     for agent in (whole, failed):
         agent.round()
-    np.testing.assert_array_equal(world(failed).data.n, [8, 16, 16])
+    np.testing.assert_array_equal(model(failed).data.n, [8, 16, 16])
     assert np.isfinite(planned_values(failed)).all()
     assert_same_state(whole, failed)
 
@@ -90,11 +90,11 @@ def test_a_plan_that_failed_leaves_no_rows(
     for agent in (whole, failed):
         agent.round()
 
-    def no_plan(*_: Any) -> None:
+    def no_plan(*_: Any) -> Any:
         raise ArithmeticError("no CCE was found")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ContrastiveULCB, "_plan", no_plan)
+        patch.setattr(contrastive_ulcb, "plan_bounds", no_plan)
         with pytest.raises(ArithmeticError, match="no CCE"):
             failed.round()
     if looked_at:
@@ -107,7 +107,7 @@ def test_a_plan_that_failed_leaves_no_rows(
 def test_labels_are_drawn_once() -> None:
     """The first step gains half as many rows as the others, and must not draw the old ones anew."""
     agent, kept = lock_agent(sampler="paper", trajectories=10), []
-    data = world(agent).data
+    data = model(agent).data
     for _ in range(4):
         agent.round()
         for step, (label, contrast) in enumerate(kept):
@@ -142,7 +142,7 @@ def test_covariance_and_reward_are_those_of_plain_loops() -> None:
     agent = lock_agent(covariance="averaged", ridge=2.0, reward_alpha=0.7, alpha=0.2)
     for _ in range(3):
         agent.round()
-    own, data = world(agent), world(agent).data
+    own, data = model(agent), model(agent).data
     assert own.fitted is not None
     assert data.n[0] < data.action.shape[1]
     for step in range(3):
@@ -172,21 +172,21 @@ def test_warm_starts_go_on_with_smaller_steps() -> None:
     for agent in (cold, warm):
         for _ in range(4):
             agent.round()
-    start, recipe = world(warm)._start(16)
-    assert world(warm).fitted is not None
-    assert start is world(warm).fitted.weights  # type: ignore[union-attr]
-    assert recipe.learning_rate == world(warm).recipe.learning_rate / 4
-    start, recipe = world(cold)._start(16)
-    assert start is not world(cold).fitted.weights  # type: ignore[union-attr]
-    assert recipe.learning_rate == world(cold).recipe.learning_rate
+    start, recipe = model(warm)._start()
+    assert model(warm).fitted is not None
+    assert start is model(warm).fitted.weights  # type: ignore[union-attr]
+    assert recipe.learning_rate == model(warm).recipe.learning_rate / 2  # sqrt(4) rounds
+    start, recipe = model(cold)._start()
+    assert start is not model(cold).fitted.weights  # type: ignore[union-attr]
+    assert recipe.learning_rate == model(cold).recipe.learning_rate
 
 
 def test_a_foreseen_reward_is_read_by_psi_alone() -> None:
     agent = lock_agent(foresee_reward="on")
     agent.round()
-    data = world(agent).data
+    data = model(agent).data
     np.testing.assert_allclose(data.following[..., -1], 5 * data.reward, rtol=1e-6)
     assert data.observation.shape[-1] == agent.envs[0].size
-    assert world(agent).states.shape[-1] == agent.envs[0].size
-    with pytest.raises(ValueError, match="foresee_reward goes with density"):
+    assert model(agent).states.shape[-1] == agent.envs[0].size
+    with pytest.raises(ValueError, match="needs draws with rewards"):
         lock_agent(foresee_reward="on", density="gaussian")

@@ -62,6 +62,34 @@ def test_batch_equals_its_members_bit_for_bit() -> None:
         assert torch.equal(together[b], alone[0])
 
 
+def test_numpy_arrays_and_tensors_agree() -> None:
+    phi = features()
+    visits = torch.from_numpy(np.random.default_rng(2).poisson(3.0, (B, H, Z)).astype(float))
+    sigma, array = covariance(phi, visits, 0.5), covariance(phi.numpy(), visits.numpy(), 0.5)
+    np.testing.assert_array_equal(array, sigma.numpy())
+    factor = cholesky(array)
+    np.testing.assert_allclose(factor, cholesky(sigma).numpy(), rtol=1e-13)
+    width = elliptical_width(phi.numpy(), factor)
+    np.testing.assert_allclose(width, elliptical_width(phi, cholesky(sigma)), rtol=1e-13)
+    np.testing.assert_allclose(log_det(factor), log_det(cholesky(sigma)), rtol=1e-13)
+    np.testing.assert_array_equal(bonus(width, 4.0, 2.0), np.minimum(4.0 * width, 2.0))
+    rows = phi[0, 0].numpy()
+    moved = cholesky_update(factor[0, 0], rows)
+    np.testing.assert_allclose(moved, np.linalg.cholesky(array[0, 0] + rows.T @ rows), rtol=1e-12)
+    for result in (array, factor, width, log_det(factor), bonus(width, 4.0, 2.0), moved):
+        assert isinstance(result, np.ndarray)
+
+
+def test_arrays_of_a_batch_equal_those_of_its_members_bit_for_bit() -> None:
+    phi = features().numpy()
+    visits = np.random.default_rng(2).poisson(3.0, (B, H, Z)).astype(float)
+    together = elliptical_width(phi, cholesky(covariance(phi, visits, 1.0)))
+    for b in range(B):
+        one = slice(b, b + 1)
+        alone = elliptical_width(phi[one], cholesky(covariance(phi[one], visits[one], 1.0)))
+        np.testing.assert_array_equal(together[b], alone[0])
+
+
 def test_bonus_is_scaled_and_capped() -> None:
     width = torch.tensor([0.0, 0.1, 1.0, 50.0])
     assert bonus(width, 4.0, 8.0).tolist() == pytest.approx([0.0, 0.4, 4.0, 8.0])
@@ -73,21 +101,16 @@ def test_log_det() -> None:
     np.testing.assert_allclose(got.numpy(), np.log(np.linalg.det(sigma.numpy())), rtol=1e-12)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_cholesky_names_a_missing_number(value: float) -> None:
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(np.nan, "NaN or infinite"), (np.inf, "NaN or infinite"), (-1.0, "raise the ridge")],
+)
+def test_a_matrix_without_a_cholesky_factor_is_an_error(value: float, message: str) -> None:
     sigma = torch.eye(D, dtype=torch.float64).repeat(B, H, 1, 1)
-    sigma[1, 2, 0, 0] = value
-    with pytest.raises(ArithmeticError, match="NaN or infinite"):
-        cholesky(sigma)
-
-
-def test_cholesky_names_a_matrix_that_is_not_positive_definite() -> None:
-    sigma = torch.eye(D, dtype=torch.float64).repeat(B, H, 1, 1)
-    sigma[1, 2, 1, 1] = -1.0
-    with pytest.raises(
-        ArithmeticError, match=r"not positive definite \(pivot 2\); raise the ridge"
-    ):
-        cholesky(sigma)
+    sigma[1, 2, 1, 1] = value
+    for matrix in (sigma, sigma.numpy()):
+        with pytest.raises(ArithmeticError, match=message):
+            cholesky(matrix)
 
 
 @settings(max_examples=60, deadline=None)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from contrastive_ucb.bonus import online
 from contrastive_ucb.bonus.elliptical import cholesky, elliptical_width
-from contrastive_ucb.bonus.online import LONG, EllipticalBonus
+from contrastive_ucb.bonus.online import UPDATE_DIM, EllipticalBonus
 
 D = 4
 
@@ -89,8 +89,8 @@ def test_seeing_more_never_raises_a_bonus_and_log_det_grows(seed: int, n: int) -
 @settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
-    dim=st.sampled_from([D, LONG]),
-    sizes=st.lists(st.sampled_from([1, 2, 7, LONG + 1]), min_size=1, max_size=6),
+    dim=st.sampled_from([D, UPDATE_DIM]),
+    sizes=st.lists(st.sampled_from([1, 2, 7, UPDATE_DIM + 1]), min_size=1, max_size=6),
     weight=st.sampled_from([1.0, 3.0]),
 )
 def test_the_factor_is_that_of_the_sum(
@@ -117,21 +117,21 @@ def test_a_visit_changes_the_factor_of_its_own_block_only(monkeypatch: pytest.Mo
         monkeypatch.setattr(
             online, name, lambda *given, n=name, f=inner: (made.append(n), f(*given))[1]
         )
-    bonus = EllipticalBonus(LONG, blocks=3)
+    bonus = EllipticalBonus(UPDATE_DIM, blocks=3)
     before = bonus.chol.clone()
-    bonus.observe(some(2, dim=LONG), torch.tensor([1, 1]))
+    bonus.observe(some(2, dim=UPDATE_DIM), torch.tensor([1, 1]))
     assert made == ["cholesky_update"]
     assert torch.equal(bonus.chol[[0, 2]], before[[0, 2]])
     assert not torch.equal(bonus.chol[1], before[1])
-    bonus.observe(some(LONG, dim=LONG), torch.full((LONG,), 2))
-    bonus.of_all(some(2, dim=LONG))
+    bonus.observe(some(UPDATE_DIM, dim=UPDATE_DIM), torch.full((UPDATE_DIM,), 2))
+    bonus.of_all(some(2, dim=UPDATE_DIM))
     assert made == ["cholesky_update", "cholesky"]
     EllipticalBonus(D).observe(some(1))
     assert made == ["cholesky_update", "cholesky", "cholesky"]
 
 
 def test_nothing_may_be_seen() -> None:
-    for dim in (D, LONG):
+    for dim in (D, UPDATE_DIM):
         bonus = EllipticalBonus(dim)
         bonus.observe(some(0, dim=dim))
         assert bonus.log_det == pytest.approx(0)
@@ -140,16 +140,18 @@ def test_nothing_may_be_seen() -> None:
 
 def test_a_moved_factor_goes_on_bit_for_bit_after_loading() -> None:
     """Its last bits come from its history, so a factor made anew from the sum will not do."""
-    undisturbed, saved, loaded = (EllipticalBonus(LONG, ridge=0.01, blocks=2) for _ in range(3))
+    undisturbed, saved, loaded = (
+        EllipticalBonus(UPDATE_DIM, ridge=0.01, blocks=2) for _ in range(3)
+    )
     for turn in range(40):
         for one in (undisturbed, saved):
-            one.observe(some(1, turn, LONG), torch.tensor([turn % 2]))
+            one.observe(some(1, turn, UPDATE_DIM), torch.tensor([turn % 2]))
     loaded.load_state_dict(saved.state_dict())
     assert not torch.equal(loaded.chol, cholesky(loaded.sigma))
     for turn in range(5):
         for one in (undisturbed, saved, loaded):
-            one.observe(some(1, turn, LONG), torch.tensor([turn % 2]))
-    asked = some(9, 99, LONG).double()
+            one.observe(some(1, turn, UPDATE_DIM), torch.tensor([turn % 2]))
+    asked = some(9, 99, UPDATE_DIM).double()
     assert torch.equal(undisturbed.of_all(asked), loaded.of_all(asked))
     assert torch.equal(undisturbed.of_all(asked), saved.of_all(asked))
     assert undisturbed.log_det == saved.log_det == loaded.log_det
@@ -180,10 +182,11 @@ def test_state_goes_round_bit_for_bit() -> None:
         (lambda: EllipticalBonus(2, ridge=0.0), "ridge must be positive"),
         (lambda: EllipticalBonus(2, scale=-1.0), "scale must be at least 0"),
         (lambda: EllipticalBonus(2)(some(3)), "last axis must be dim=2"),
-        (lambda: EllipticalBonus(D, blocks=2)(some(3)), "say the action of each feature"),
+        (lambda: EllipticalBonus(D, blocks=2)(some(3)), "pass the action of each feature"),
         (lambda: EllipticalBonus(D, blocks=2)(some(3), torch.zeros(2)), "block has shape"),
-        (lambda: EllipticalBonus(D, blocks=2)(some(1), torch.tensor([-1])), "blocks for 0..1"),
-        (lambda: EllipticalBonus(D, blocks=2)(some(1), torch.tensor([2])), "blocks for 0..1"),
+        (lambda: EllipticalBonus(D, blocks=2)(some(1), torch.tensor([-1])), "must be in 0..1"),
+        (lambda: EllipticalBonus(D, blocks=2)(some(1), torch.tensor([2])), "must be in 0..1"),
+        (lambda: EllipticalBonus(4).observe(np.ones(4)), "must be a torch.Tensor .* got ndarray"),
         (lambda: EllipticalBonus(D).observe(some(1), weight=float("nan")), "weight must be"),
     ],
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.finite.tabular_world import TabularWorld
+from contrastive_ucb.agents.finite.tabular_model import TabularModel
 from contrastive_ucb.bonus.schedule import PracticalSchedule, TheorySchedule
 from contrastive_ucb.envs import LowRankMDP
 
@@ -26,9 +26,9 @@ def test_practical_schedule_is_the_same_every_round() -> None:
     assert schedule(1) == schedule(10_000) == (pytest.approx(2.4), 2.0)
 
 
-def of_world(agent: ContrastiveUCB) -> object:
-    assert isinstance(agent.world, TabularWorld)
-    return agent.world.coefficients
+def schedule_of(agent: ContrastiveUCB) -> object:
+    assert isinstance(agent.model, TabularModel)
+    return agent.model.schedule
 
 
 def test_agent_takes_the_theorems_numbers_from_its_mdp_and_class() -> None:
@@ -37,7 +37,7 @@ def test_agent_takes_the_theorems_numbers_from_its_mdp_and_class() -> None:
     )
     floor = float(agent.negatives.min())
     assert floor < 1 / 5
-    assert of_world(agent) == TheorySchedule(4, 2, 3, floor, float(np.log(8)), 0.05, 1.0)
-    infinite = of_world(ContrastiveUCB(LowRankMDP(5, 2, 3, 4), schedule="theory"))
+    assert schedule_of(agent) == TheorySchedule(4, 2, 3, floor, float(np.log(8)), 0.05, 1.0)
+    infinite = schedule_of(ContrastiveUCB(LowRankMDP(5, 2, 3, 4), schedule="theory"))
     assert isinstance(infinite, TheorySchedule)
     assert infinite.log_class_size == 3 * (10 + 5)  # one e a parameter

@@ -164,8 +164,8 @@ def steered() -> Cells:
     ("make", "message"),
     [
         (lambda: BonusWrapper(picture()), "4097 entries, more than 4096; pass features="),
-        (lambda: BonusWrapper(words()), "are no vector; pass features="),
-        (lambda: BonusWrapper(steered()), "needs Discrete ones, so wrap"),
+        (lambda: BonusWrapper(words()), "cannot be flattened; pass features="),
+        (lambda: BonusWrapper(steered()), "needs Discrete actions; wrap"),
         (lambda: BonusWrapper(Cells(0, 1), lambda cell: np.eye(2)), r"shape \(2, 2\) for one"),
         (lambda: BonusWrapper(Cells(0, 1), scale=-1.0), "scale must be at least 0"),
     ],

@@ -86,7 +86,7 @@ def test_a_nan_of_the_environment_is_named() -> None:
     uniform = np.full((1, 3), 1 / 3)
     found = collect_observed(env, lambda _, seen: uniform.repeat(len(seen), 0), 2, stream(0, "w"))
     with pytest.raises(
-        ArithmeticError, match=r"continuous gave a NaN.*'reward' at step 1.*round 4"
+        ArithmeticError, match=r"continuous returned a NaN.*'reward' at step 1.*round 4"
     ):
         check_transitions(env.name, found, 4)
 
@@ -97,14 +97,14 @@ def test_a_number_too_large_for_float32_is_named_where_it_came_in(what: str) -> 
     found[1] = replace(found[1], **{what: 1e39 * np.ones_like(getattr(found[1], what))})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ArithmeticError, match=rf"lowrank gave.*'{what}' at step 1 of round 2"):
+        with pytest.raises(ArithmeticError, match=rf"lowrank .*'{what}' at step 1 of round 2"):
             check_transitions("lowrank", found, 2)
         found[1] = replace(found[1], **{what: 1e38 * np.ones_like(getattr(found[1], what))})
         check_transitions("lowrank", found, 2)
 
 
-def filled(rounds: int = 3, labelled: bool = False) -> ObservationData:
-    data = ObservationData(H, S, labelled=labelled)
+def filled(rounds: int = 3, labeled: bool = False) -> ObservationData:
+    data = ObservationData(H, S, labeled=labeled)
     for number in range(rounds):
         for step, seen in enumerate(collected(4, seed=number)):
             data.add(step, seen)
@@ -126,7 +126,7 @@ def test_data_keeps_every_row_while_it_grows() -> None:
 
 
 def test_false_tuples_get_the_draws_and_true_ones_keep_what_followed() -> None:
-    data = filled(1, labelled=True)
+    data = filled(1, labeled=True)
     label = np.array([True, False, True, False])
     drawn = np.full((4, S), 9.0, dtype=np.float32)
     data.relabel(1, 4, label, drawn)
@@ -136,20 +136,20 @@ def test_false_tuples_get_the_draws_and_true_ones_keep_what_followed() -> None:
 
 
 def test_contrasts_are_kept_for_labels_alone() -> None:
-    plain, labelled = filled(), filled(labelled=True)
+    plain, labeled = filled(), filled(labeled=True)
     assert plain.contrast.size == plain.label.size == 0
-    assert set(labelled.state_dict()) - set(plain.state_dict()) == {"label", "contrast"}
+    assert set(labeled.state_dict()) - set(plain.state_dict()) == {"label", "contrast"}
     # An older state has both tables in any case.
     again = ObservationData(H, S)
-    again.load_state_dict(labelled.state_dict())
+    again.load_state_dict(labeled.state_dict())
     for name, table in plain.state_dict().items():
         np.testing.assert_array_equal(again.state_dict()[name], table)
     assert "contrast" not in again.state_dict()
 
 
-@pytest.mark.parametrize("labelled", [False, True])
-def test_forgotten_rows_leave_nothing(labelled: bool) -> None:
-    data, fewer = filled(5, labelled), filled(2, labelled)
+@pytest.mark.parametrize("labeled", [False, True])
+def test_forgotten_rows_leave_nothing(labeled: bool) -> None:
+    data, fewer = filled(5, labeled), filled(2, labeled)
     data.forget(fewer.n)
     for part in (data, fewer):
         np.testing.assert_array_equal(part.n, [8, 16, 16])
@@ -160,9 +160,9 @@ def test_forgotten_rows_leave_nothing(labelled: bool) -> None:
     assert data.n[0] == 8
 
 
-@pytest.mark.parametrize("labelled", [False, True])
-def test_one_step_is_that_step_alone(labelled: bool) -> None:
-    data = filled(labelled=labelled)
+@pytest.mark.parametrize("labeled", [False, True])
+def test_one_step_is_that_step_alone(labeled: bool) -> None:
+    data = filled(labeled=labeled)
     alone = data.one_step(2)
     assert set(alone.state_dict()) == set(data.state_dict())
     np.testing.assert_array_equal(alone.n, data.n[2:])

@@ -69,7 +69,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
             raise OSError("the power went")
         return train(*arguments)
 
-    monkeypatch.setattr("contrastive_ucb.agents.finite.observed_world.train", dies)
+    monkeypatch.setattr("contrastive_ucb.agents.finite.neural_model.train", dies)
     with pytest.raises(OSError, match="power"):
         solve(problem(env), [0], tmp_path / "cut", progress=False, checkpoint_seconds=0)
     said: list[str] = []
@@ -90,7 +90,7 @@ def test_a_nan_leaves_the_last_good_checkpoint(
             fitted.weights["phi"].fill_(float("nan"))
         check(fitted, number)
 
-    monkeypatch.setattr("contrastive_ucb.agents.finite.observed_world.check_finite", broken)
+    monkeypatch.setattr("contrastive_ucb.agents.finite.neural_model.check_finite", broken)
     with pytest.raises(ArithmeticError, match=r"'phi'.*round 3"):
         solve(asked, [0], tmp_path, progress=False, checkpoint_seconds=0)
     newest = latest_checkpoint(asked.spec(0).folder(tmp_path) / "checkpoints")
@@ -244,7 +244,7 @@ def test_help_promises_no_exactness_where_there_is_none(
         (["gym", "--reward-low", "-1", "--reward-high", "-0.5"], "reward_high at least 0"),
         (["gym", "--horizon", "501"], "give a horizon of at most 500"),
         (["lock", "--trajectories", "5"], "is for networks"),
-        (["lock", "--hidden", "5"], "hidden = 5 is for networks; tables would pass it over"),
+        (["lock", "--hidden", "5"], "hidden = 5 is for networks and has no effect on tables"),
         (["lock", "--fit-steps", "7"], "fit_steps = 7 is for networks"),
         (["lock", "--sampler", "paper"], "sampler = 'paper' is for networks"),
         (["lock-game", "--density", "gaussian"], "density = 'gaussian' is for networks"),

@@ -103,7 +103,7 @@ def test_a_seed_has_the_same_product_class_alone_and_in_a_batch() -> None:
     alone = Session(ContrastiveUCB(envs, seed=[1], **FINITE))
     for session in (batch, alone):
         probes.ProductClass(session)
-    models = [session.agent.model for session in (batch, alone)]
+    models = [session.agent.tables.representation for session in (batch, alone)]
     assert all(isinstance(model, FiniteModel) for model in models)
     np.testing.assert_array_equal(models[0].phi[1], models[1].phi[0])
     np.testing.assert_array_equal(models[0].psi[1], models[1].psi[0])
@@ -206,7 +206,7 @@ def test_three_models_receive_the_same_data_and_do_not_change_the_agent() -> Non
         np.testing.assert_array_equal(alone.figures["zeta"], beside.figures["zeta"])
         np.testing.assert_array_equal(seen["zeta_sampled"], beside.figures["zeta"])
     exact = probe.models.others["exact"].counts
-    assert exact.positive.sum() > 1.5 * plain.agent.model.counts.positive.sum()
+    assert exact.positive.sum() > 1.5 * plain.agent.tables.representation.counts.positive.sum()
     likelihood = probe.models.others["likelihood"].counts
     np.testing.assert_array_equal(exact.positive, likelihood.positive)
     assert (seen["zeta_likelihood"] != seen["zeta_exact"]).all()
@@ -228,11 +228,11 @@ def test_loaded_models_continue_unchanged() -> None:
     for session in (first, second):
         probes.SameData(session)
     play(first, 4)
-    models = first.agent.model
-    second.agent.model.load_states([models.state_of(seed) for seed in range(2)])
-    np.testing.assert_array_equal(models.fit().features, second.agent.model.fit().features)
+    models, others = (session.agent.tables.representation for session in (first, second))
+    others.load_states([models.state_of(seed) for seed in range(2)])
+    np.testing.assert_array_equal(models.fit().features, others.fit().features)
     for name, kernel in models.kernels.items():
-        np.testing.assert_array_equal(kernel.features, second.agent.model.kernels[name].features)
+        np.testing.assert_array_equal(kernel.features, others.kernels[name].features)
 
 
 def game_session() -> Session:

@@ -15,7 +15,7 @@ from contrastive_ucb.representation.contrastive import (
     lift,
     likelihood_loss,
     multiplicative_step,
-    normalise,
+    normalize,
 )
 
 Z, S, D = 6, 5, 2
@@ -157,7 +157,7 @@ def test_multiplicative_steps_reach_the_loss_of_a_long_gradient_descent(
 @given(seed=st.integers(0, 10_000), rank=st.integers(1, 5))
 def test_normalised_kernel_is_a_distribution_in_a_canonical_gauge(seed: int, rank: int) -> None:
     phi, psi = factors(seed, d=rank)
-    kernel = normalise(phi, psi, NEGATIVES)
+    kernel = normalize(phi, psi, NEGATIVES)
     assert kernel.measures is not None
     ratio = phi @ psi * NEGATIVES  # eq. normalization: the same P^ without any gauge
     np.testing.assert_allclose(kernel.table(), ratio / ratio.sum(-1, keepdims=True), atol=1e-12)
@@ -167,7 +167,7 @@ def test_normalised_kernel_is_a_distribution_in_a_canonical_gauge(seed: int, ran
     assert kernel.features.min() >= 0
     assert np.linalg.norm(kernel.features, axis=-1).max() <= 1 + 1e-12
     latent = np.random.default_rng(seed).uniform(0.01, 100, rank)
-    scaled = normalise(phi * latent, psi / latent[:, None], NEGATIVES)
+    scaled = normalize(phi * latent, psi / latent[:, None], NEGATIVES)
     np.testing.assert_allclose(scaled.features, kernel.features, atol=1e-12)
     np.testing.assert_allclose(scaled.table(), kernel.table(), atol=1e-12)
 
@@ -175,7 +175,7 @@ def test_normalised_kernel_is_a_distribution_in_a_canonical_gauge(seed: int, ran
 def test_the_true_ratio_normalises_to_the_true_kernel() -> None:
     rng = np.random.default_rng(0)
     phi, psi = rng.dirichlet(np.ones(D), Z), rng.dirichlet(np.ones(S), D)
-    kernel = normalise(phi * 7, psi / NEGATIVES, NEGATIVES)
+    kernel = normalize(phi * 7, psi / NEGATIVES, NEGATIVES)
     np.testing.assert_allclose(kernel.features, phi, atol=1e-12)
     np.testing.assert_allclose(kernel.table(), phi @ psi, atol=1e-12)
 

@@ -257,7 +257,7 @@ def test_a_class_that_is_ruled_out_as_a_whole_is_an_error() -> None:
 def test_a_class_with_negative_or_missing_ratios_is_refused(value: float) -> None:
     phi, psi = two_candidates()
     psi[0, 0, 0, 0, 0] = value
-    with pytest.raises(ValueError, match="no f may be negative"):
+    with pytest.raises(ValueError, match="f must be at least 0"):
         FiniteModel(phi, psi, NEGATIVES)
 
 

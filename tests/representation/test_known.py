@@ -58,7 +58,7 @@ def test_table_model_is_the_empirical_kernel_and_p_minus_elsewhere() -> None:
 
 
 def test_too_large_a_table_is_refused_before_it_is_made() -> None:
-    with pytest.raises(ValueError, match="too large for ucbvi"):
+    with pytest.raises(ValueError, match="100,000,000 transitions, more than 50,000,000"):
         TableModel((1, 1, TABLE_CELLS, 2), np.array([0.5, 0.5]))
 
 

@@ -48,7 +48,7 @@ START = initial_weights(SHAPE, 3, stream(0, "weights"))
 
 def lock_data(count: int = 60) -> ObservationData:
     random = stream(0, "test")
-    data = ObservationData(LOCK.horizon, LOCK.size, labelled=True)
+    data = ObservationData(LOCK.horizon, LOCK.size, labeled=True)
     walk = LOCK.begin(count, random)
     for step in range(LOCK.horizon):
         before, action = walk.observations, random.integers(3, size=count)

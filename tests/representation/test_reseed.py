@@ -6,8 +6,13 @@ import pytest
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.data import counts as counts_module
 from contrastive_ucb.envs import DeepSea, LowRankMDP
-from contrastive_ucb.representation.contrastive import normalise
-from contrastive_ucb.representation.tabular_fit import CountsModel, make_sums, most_alike, reseeded
+from contrastive_ucb.representation.contrastive import normalize
+from contrastive_ucb.representation.tabular_fit import (
+    CountsModel,
+    make_sums,
+    most_similar,
+    reseeded,
+)
 
 
 def fitted(monkeypatch: pytest.MonkeyPatch, sparse: bool, **settings: object) -> CountsModel:
@@ -17,7 +22,7 @@ def fitted(monkeypatch: pytest.MonkeyPatch, sparse: bool, **settings: object) ->
     agent = ContrastiveUCB([env, env], seed=[1, 2], reseed_every=0, **settings)
     for _ in range(25):
         agent.round()
-    return agent.model
+    return agent.tables.representation
 
 
 @pytest.mark.parametrize(
@@ -49,9 +54,9 @@ def test_worst_row_is_the_pair_with_the_largest_misfit() -> None:
     np.testing.assert_allclose(surplus[0, 0], [0, 0, 15 - 20 / 2])
 
 
-def test_most_alike_latents() -> None:
+def test_most_similar_latents() -> None:
     measures = np.array([[1.0, 0, 0], [0, 1, 0], [0.9, 0.1, 0]])[None, None]
-    kept, freed = most_alike(measures)
+    kept, freed = most_similar(measures)
     assert (kept.item(), freed.item()) == (0, 2)
 
 
@@ -66,7 +71,7 @@ def test_merging_alike_latents_changes_only_the_worst_pair_much() -> None:
     sums = make_sums(model.counts, negatives, False)
     worst = sums.worst_row(phi, psi)[0].item()
     before, after = (
-        normalise(*factors, negatives).table()[0, 0]
+        normalize(*factors, negatives).table()[0, 0]
         for factors in ((phi, psi), reseeded(sums, phi, psi, negatives))
     )
     moved = np.abs(after - before).sum(-1)

@@ -47,8 +47,10 @@ def test_the_quick_one_leaves_blas_alone() -> None:
 def test_learning_takes_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[set[int]] = []
     agent = cu.ContrastiveUCB(cu.RiverSwim(horizon=3), seed=0)
-    inner = agent.world.collect
-    monkeypatch.setattr(agent.world, "collect", lambda *given: seen.append(used()) or inner(*given))
+    inner = agent.sampler.collect
+    monkeypatch.setattr(
+        agent.sampler, "collect", lambda *given: seen.append(used()) or inner(*given)
+    )
     agent.learn(rounds=2, progress=False)
     assert seen == [{1}, {1}]
     assert used() == {2}

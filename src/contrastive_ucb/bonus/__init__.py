@@ -1,1 +1,1 @@
-"""The elliptical bonus of Algorithm 1, l.9-10, and its coefficients."""
+"""The elliptical bonus of Algorithm 1 (lines 9-10) and its coefficients."""

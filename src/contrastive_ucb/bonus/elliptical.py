@@ -1,4 +1,4 @@
-"""The elliptical bonus: how little is known along a feature (Algorithm 1, lines 9 and 10).
+"""The elliptical bonus: the uncertainty in the direction of a feature (Algorithm 1, lines 9-10).
 
 | paper        | here        | shape        |
 |--------------|-------------|--------------|
@@ -7,89 +7,117 @@
 | lambda_k     | `ridge`     |              |
 | gamma_k      | `scale`     |              |
 
-Everything is float64 and goes through a Cholesky factor; a matrix that has none is an error with a
-name, never a number that looks like a bonus.
+Every function takes NumPy arrays or torch tensors, in float64 on the CPU, and returns the same
+kind. torch is imported only when a tensor is passed in. Sigma is always used through its Cholesky
+factor; a matrix without one raises an error.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, TypeVar
+
 import numpy as np
-import torch
 from scipy.linalg.lapack import dtpqrt
-from torch import Tensor
 
-UPDATED_COLUMNS = 16  # that tpqrt takes together
+from contrastive_ucb.core.arrays import Array
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+A = TypeVar("A", "Array", "Tensor")
+UPDATED_COLUMNS = 16  # block size of tpqrt
 
 
-def covariance(phi: Tensor, visits: Tensor, ridge: float, averaged_over: int = 1) -> Tensor:
+def covariance(phi: A, visits: A, ridge: float, averaged_over: int = 1) -> A:
     """Sigma = sum over the visits of phi phi' + lambda I   (line 9).
 
     phi            (..., Z, d)
-    visits         (..., Z)     how often z is in the bonus data D~, the only thing needed of it
+    visits         (..., Z)     number of visits of z in the bonus data D~
     averaged_over               k gives the form printed in the paper, (1/k) sum + lambda I, which
-                                stops shrinking: with the theorem's gamma_k every bonus is at its
-                                cap (erratum E1). 1 is the sum of the analysis
+                                does not shrink with k: with the theorem's gamma_k every bonus stays
+                                at its cap (erratum E1). 1 gives the sum used in the analysis
     """
-    weighted = (phi * visits.unsqueeze(-1)).mT
-    # numpy multiplies matrix by matrix; torch's batched product rounds differently with the size
-    # of the batch, and a seed must not depend on the seeds beside it.
-    gram = torch.from_numpy(np.matmul(weighted.numpy(), phi.numpy())) / averaged_over
-    return gram + ridge * torch.eye(phi.shape[-1], dtype=phi.dtype)
+    xp = _namespace(phi)
+    weighted = (phi * visits[..., None]).mT
+    # NumPy multiplies one matrix at a time. The rounding of torch's batched product depends on the
+    # size of the batch, and the result of a seed must not depend on the other seeds.
+    gram = xp.asarray(np.matmul(np.asarray(weighted), np.asarray(phi))) / averaged_over
+    sigma: A = gram + ridge * xp.eye(phi.shape[-1], dtype=phi.dtype)
+    return sigma
 
 
-def cholesky(matrix: Tensor) -> Tensor:
-    """The lower Cholesky factor L of Sigma = L L'; an error names what was wrong with Sigma."""
+def cholesky(matrix: A) -> A:
+    """The lower Cholesky factor L of Sigma = L L'."""
+    xp = _namespace(matrix)
     _check_finite(matrix)
-    factor: Tensor
-    factor, info = torch.linalg.cholesky_ex(matrix)
-    if int(info.abs().max()):
+    try:
+        factor: A = xp.linalg.cholesky(matrix)
+    except xp.linalg.LinAlgError as error:
         raise ArithmeticError(
-            f"the covariance of the features is not positive definite (pivot {int(info.max())}); "
-            "raise the ridge"
-        )
+            "the covariance of the features is not positive definite; raise the ridge"
+        ) from error
     return factor
 
 
-def cholesky_update(chol: Tensor, rows: Tensor) -> Tensor:
-    """The lower Cholesky factor of L L' + sum of phi phi', one phi a row.
+def cholesky_update(chol: A, rows: A) -> A:
+    """The lower Cholesky factor of L L' + sum of phi phi' over the rows phi.
 
     chol  L    (d, d)
     rows  phi  (m, d)  returns (d, d)
 
-    L' on top of the rows is a root of the wanted matrix, so the triangle of its QR decomposition is
-    the new L' up to signs. LAPACK's tpqrt leaves the zeros of L' alone: O(m d^2), not O(d^3). No
-    square is formed, so directions that were hardly seen keep more digits than in the sum Sigma.
+    L' stacked on the rows is a square root of the new matrix, so the triangular factor of its QR
+    decomposition is the new L' up to signs. LAPACK's tpqrt uses the zeros of L' and costs O(m d^2)
+    instead of O(d^3). It does not form squares, so rarely visited directions keep more digits than
+    in the sum Sigma.
     """
     width = min(UPDATED_COLUMNS, len(chol))
-    upper, _, _, _ = dtpqrt(0, width, chol.mT.numpy(), rows.numpy())
-    factor = torch.from_numpy(upper.T * np.where(upper.diagonal() < 0, -1.0, 1.0))
-    _check_finite(factor.diagonal())  # a NaN in any row ends there
-    return factor
+    upper, _, _, _ = dtpqrt(0, width, np.asarray(chol.mT), np.asarray(rows))
+    factor = upper.T * np.where(upper.diagonal() < 0, -1.0, 1.0)
+    _check_finite(factor.diagonal())  # a NaN in any row reaches the diagonal
+    updated: A = _namespace(chol).asarray(factor)
+    return updated
 
 
-def elliptical_width(phi: Tensor, chol: Tensor) -> Tensor:
+def elliptical_width(phi: A, chol: A) -> A:
     """sqrt(phi' inv(Sigma) phi), the width of the confidence ellipsoid along phi   (line 10).
 
     phi   (..., Z, d)
-    chol  (..., d, d)  lower Cholesky factor of Sigma; returns (..., Z)
+    chol  (..., d, d)  lower Cholesky factor L of Sigma; returns (..., Z), the norm of inv(L) phi
     """
-    whitened: Tensor = torch.linalg.solve_triangular(chol, phi.mT, upper=False)  # (..., d, Z)
-    return whitened.square().sum(-2).sqrt()
+    xp = _namespace(phi)
+    if xp is np:  # NumPy has no batched triangular solve; d is small, so the inverse is cheap
+        whitened = np.matmul(np.linalg.inv(chol), phi.mT)  # (..., d, Z)
+    else:
+        whitened = xp.linalg.solve_triangular(chol, phi.mT, upper=False)
+    width: A = xp.sqrt(xp.square(whitened).sum(-2))
+    return width
 
 
-def bonus(width: Tensor, scale: float, cap: float) -> Tensor:
+def bonus(width: A, scale: float, cap: float) -> A:
     """beta = min{gamma_k * width, 2H}   (line 10)"""
-    return (scale * width).clamp(max=cap)
+    beta: A = _namespace(width).clip(scale * width, None, cap)
+    return beta
 
 
-def log_det(chol: Tensor) -> Tensor:
-    """log det Sigma, which the elliptical potential lemma counts (l.1814).
+def log_det(chol: A) -> A:
+    """log det Sigma, which appears in the elliptical potential lemma (l.1814).
 
     chol  (..., d, d); returns (...)
     """
-    return 2 * chol.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    xp = _namespace(chol)
+    logarithm: A = 2 * xp.log(xp.linalg.diagonal(chol)).sum(-1)
+    return logarithm
 
 
-def _check_finite(numbers: Tensor) -> None:
-    if not torch.isfinite(numbers).all():
+def _namespace(array: Any) -> Any:
+    """The module, numpy or torch, whose functions apply to this array."""
+    if isinstance(array, np.ndarray):
+        return np
+    import torch
+
+    return torch
+
+
+def _check_finite(numbers: Any) -> None:
+    if not _namespace(numbers).isfinite(numbers).all():
         raise ArithmeticError("the covariance of the features has a NaN or infinite entry")

@@ -1,4 +1,4 @@
-"""The elliptical bonus as an object that grows with the data: for a deep agent, ours or yours.
+"""The elliptical bonus with incremental updates, for deep agents.
 
     bonus = EllipticalBonus(dim=64, scale=0.1)
     bonus.observe(phi_visited)                        # Sigma += sum phi phi'
@@ -12,12 +12,12 @@
 | lambda       | `ridge`    |                   |
 | gamma        | `scale`    |                   |
 
-Features that do not know the action, such as the last hidden layer of a Q-network, take one block
-of Sigma an action: phi(s, a) is then phi(s) in the place of a and zero elsewhere.
+Features that do not depend on the action, such as the last hidden layer of a Q-network, need one
+block of Sigma per action: phi(s, a) is then phi(s) in the block of a and zero elsewhere.
 
-A visit changes the factor of its own block only. A few long rows move it, O(d^2) each; short rows,
-or as many as d, give a fresh factor of the sum. The last bits of a moved factor depend on the order
-of the visits, so it is part of the state, beside the sum.
+A visit changes the Cholesky factor of its block only. For large d a few new rows update the factor
+in O(d^2) each; otherwise the factor is computed again from Sigma. The last bits of an updated
+factor depend on the order of the visits, so it is part of the state, in addition to Sigma.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from contrastive_ucb.bonus.elliptical import (
 )
 from contrastive_ucb.core.checks import check_size
 
-LONG = 128  # about the d from which moving the factor by one row is faster than a fresh one
+UPDATE_DIM = 128  # the d from which updating the factor by one row is faster
 
 
 class EllipticalBonus:
-    """scale * sqrt(phi' inv(Sigma) phi), Sigma = ridge I + the sum of phi phi' over what was seen.
+    """scale * sqrt(phi' inv(Sigma) phi), where Sigma = ridge I + the sum of observed phi phi'.
 
-    dim     d, the size of a feature
+    dim     d, the dimension of the features
     scale   gamma
-    ridge   lambda: how much one does not know before anything was seen
-    cap     the largest bonus, 2H in Algorithm 1; there is none by default
-    blocks  how many actions have a block of their own; 1 where features know the action
+    ridge   lambda; a smaller ridge means larger bonuses before the first visits
+    cap     the largest bonus, 2H in Algorithm 1; default: no cap
+    blocks  number of actions with their own block of Sigma; 1 if the features depend on the action
     """
 
     def __init__(
@@ -67,7 +67,11 @@ class EllipticalBonus:
         if not 0 <= scale < inf:
             raise ValueError(f"scale must be at least 0 and finite, got {scale}")
         self.dim, self.scale, self.ridge, self.cap = dim, scale, ridge, cap
-        self._forget(blocks)
+        self._reset(blocks)
+
+    def __repr__(self) -> str:
+        shape = f"dim={self.dim}, scale={self.scale}, ridge={self.ridge}, blocks={self.blocks}"
+        return f"EllipticalBonus({shape}, {self.n_seen:g} visits)"
 
     @property
     def blocks(self) -> int:
@@ -75,7 +79,7 @@ class EllipticalBonus:
 
     @torch.no_grad()
     def observe(self, features: Tensor, block: Tensor | None = None, weight: float = 1.0) -> None:
-        """Sigma += weight * sum phi phi'.
+        """Sigma += weight * sum of phi phi'.
 
         features  (..., d)
         block     (...)     the action of each feature, if there are several blocks
@@ -83,11 +87,11 @@ class EllipticalBonus:
         if not 0 <= weight < inf:
             raise ValueError(f"weight must be at least 0 and finite, got {weight}")
         rows = self._rows(features)
-        for action, mine in self._by_block(features, block):
-            own = rows[mine]
-            self.sigma[action] += weight * (own.mT @ own)
-            if len(own) < self.dim and self.dim >= LONG:
-                self.chol[action] = cholesky_update(self.chol[action], sqrt(weight) * own)
+        for action, index in self._by_block(features, block):
+            phi = rows[index]
+            self.sigma[action] += weight * (phi.mT @ phi)
+            if len(phi) < self.dim and self.dim >= UPDATE_DIM:
+                self.chol[action] = cholesky_update(self.chol[action], sqrt(weight) * phi)
             else:
                 self.chol[action] = cholesky(self.sigma[action])
         self.n_seen += weight * len(rows)
@@ -96,30 +100,30 @@ class EllipticalBonus:
     def __call__(self, features: Tensor, block: Tensor | None = None) -> Tensor:
         """The bonus of each feature, without a gradient.   (..., d) -> (...)"""
         rows = self._rows(features)
-        found = rows.new_empty(len(rows))
-        for action, mine in self._by_block(features, block):
-            found[mine] = self._bonus(rows[mine], self.chol[action])
-        return found.reshape(features.shape[:-1]).to(features.dtype)
+        bonuses = rows.new_empty(len(rows))
+        for action, index in self._by_block(features, block):
+            bonuses[index] = self._bonus(rows[index], self.chol[action])
+        return bonuses.reshape(features.shape[:-1]).to(features.dtype)
 
     @torch.no_grad()
     def of_all(self, features: Tensor) -> Tensor:
-        """The bonus of every action, for features without one.   (..., d) -> (..., blocks)"""
+        """The bonus of every action, for features without actions.   (..., d) -> (..., blocks)"""
         rows = self._rows(features).expand(self.blocks, -1, -1)
-        found = self._bonus(rows, self.chol).mT  # (n, blocks)
-        return found.reshape(*features.shape[:-1], self.blocks).to(features.dtype)
+        bonuses = self._bonus(rows, self.chol).mT  # (n, blocks)
+        return bonuses.reshape(*features.shape[:-1], self.blocks).to(features.dtype)
 
     @torch.no_grad()
     def rebuild(self, features: Tensor, block: Tensor | None = None, weight: float = 1.0) -> None:
-        """Forget everything and see these features instead, each as often as `weight` says.
+        """Replace Sigma by ridge I + weight * the sum of phi phi' over these features.
 
-        Features of a network move; a sum over the old ones speaks of directions that are gone.
+        Needed periodically if the features are learned, because Sigma sums outdated features.
         """
-        self._forget(self.blocks)
+        self._reset(self.blocks)
         self.observe(features, block, weight)
 
     @property
     def log_det(self) -> float:
-        """log det(Sigma) - log det(ridge I): how much has been seen, in all directions."""
+        """log det(Sigma) - log det(ridge I), the information gain of all visits."""
         start = self.sigma[0].new_tensor(self.ridge).log() * self.dim
         return float((log_det(self.chol) - start).sum())
 
@@ -135,13 +139,13 @@ class EllipticalBonus:
         sigma = torch.as_tensor(state["sigma"])
         if state["ridge"] != self.ridge:
             raise ValueError(
-                f"the saved bonus has ridge {state['ridge']}, this one {self.ridge}; make it with "
-                "the same ridge"
+                f"the saved bonus has ridge {state['ridge']}, this one {self.ridge}; use the same"
+                " ridge"
             )
         if sigma.shape != self.sigma.shape:
             raise ValueError(
-                f"the saved Sigma has shape {tuple(sigma.shape)}; this bonus has "
-                f"{tuple(self.sigma.shape)}, make it with the same dim and blocks"
+                f"the saved Sigma has shape {tuple(sigma.shape)}, this one"
+                f" {tuple(self.sigma.shape)}; use the same dim and blocks"
             )
         self.sigma.copy_(sigma)
         self.chol.copy_(torch.as_tensor(state["chol"]))
@@ -153,6 +157,11 @@ class EllipticalBonus:
 
     def _rows(self, features: Tensor) -> Tensor:
         """The features as float64 rows (n, d), checked."""
+        if not isinstance(features, Tensor):
+            raise ValueError(
+                f"features must be a torch.Tensor with last axis dim={self.dim}, got"
+                f" {type(features).__name__}; convert them with torch.as_tensor(features)"
+            )
         if features.shape[-1:] != (self.dim,):
             raise ValueError(
                 f"features have shape {tuple(features.shape)}; the last axis must be dim={self.dim}"
@@ -165,7 +174,7 @@ class EllipticalBonus:
     def _by_block(
         self, features: Tensor, block: Tensor | None
     ) -> Iterator[tuple[int, Tensor | slice]]:
-        """Every action that occurs, with the place of its rows."""
+        """Every action that occurs, with the index of its rows."""
         if self.blocks == 1:
             yield 0, slice(None)
             return
@@ -175,19 +184,22 @@ class EllipticalBonus:
 
     def _chosen(self, features: Tensor, block: Tensor | None) -> Tensor:
         if block is None:
-            raise ValueError(f"there are {self.blocks} blocks; say the action of each feature")
+            raise ValueError(
+                f"block is None with {self.blocks} blocks; pass the action of each feature"
+            )
         if block.numel() and not 0 <= int(block.min()) <= int(block.max()) < self.blocks:
             raise ValueError(
-                f"block holds actions {int(block.min())}..{int(block.max())}; there are blocks for "
-                f"0..{self.blocks - 1}"
+                f"block has actions {int(block.min())}..{int(block.max())}; they must be in"
+                f" 0..{self.blocks - 1}"
             )
         if block.shape != features.shape[:-1]:
             raise ValueError(
-                f"block has shape {tuple(block.shape)}; features ask for "
-                f"{tuple(features.shape[:-1])}"
+                f"block has shape {tuple(block.shape)}; for these features it must be"
+                f" {tuple(features.shape[:-1])}"
             )
         return block.detach().reshape(-1).to("cpu", torch.int64)
 
-    def _forget(self, blocks: int) -> None:
-        nothing = torch.eye(self.dim, dtype=torch.float64).repeat(blocks, 1, 1)
-        self.sigma, self.chol, self.n_seen = self.ridge * nothing, sqrt(self.ridge) * nothing, 0.0
+    def _reset(self, blocks: int) -> None:
+        identity = torch.eye(self.dim, dtype=torch.float64).repeat(blocks, 1, 1)
+        self.sigma, self.chol = self.ridge * identity, sqrt(self.ridge) * identity
+        self.n_seen = 0.0

@@ -1,10 +1,10 @@
-"""gamma_k and lambda_k: the theorem's constants, and a pair that explores within a lifetime.
+"""gamma_k and lambda_k: the constants of the theorem, and constants for practical use.
 
 | paper    | here             |                                                         |
 |----------|------------------|---------------------------------------------------------|
 | gamma_k  | `scale`          | coefficient of the bonus                                |
-| lambda_k | `ridge`          | what is added to the covariance                         |
-| |F|      | `log_class_size` | its logarithm, as |F| itself overflows for real classes |
+| lambda_k | `ridge`          | multiple of I that is added to the covariance           |
+| |F|      | `log_class_size` | log |F|, because |F| overflows for realistic classes    |
 | C_S^-    | `floor`          | smallest probability under P^-                          |
 """
 
@@ -24,7 +24,7 @@ class Coefficients(NamedTuple):
 
 @dataclass(frozen=True)
 class TheorySchedule:
-    """The theorem to the letter (l.219). It keeps the bonus at its cap for 1e5 rounds and more."""
+    """The constants of the theorem (l.219). The bonus stays at its cap for more than 1e5 rounds."""
 
     horizon: int
     n_actions: int
@@ -45,7 +45,7 @@ class TheorySchedule:
 
 @dataclass(frozen=True)
 class PracticalSchedule:
-    """lambda = 1 and gamma = alpha H, the same in every round; alpha = 0 is no bonus at all."""
+    """lambda = ridge and gamma = alpha H in every round; alpha = 0 means no bonus."""
 
     horizon: int
     alpha: float

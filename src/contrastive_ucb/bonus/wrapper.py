@@ -1,4 +1,4 @@
-"""The elliptical bonus as a part of the reward, for an agent that knows nothing of it.
+"""The elliptical bonus as part of the reward, for agents that cannot be changed.
 
     env = BonusWrapper(gymnasium.make("CartPole-v1"), scale=0.1)
     observation, reward, terminated, truncated, info = env.step(action)
@@ -10,10 +10,10 @@
 | Sigma^       | `bonus.sigma`, over all visits since the wrapper was made   |
 | r + beta     | the reward that `step` returns                              |
 
-Two things that Algorithm 1 has are lost on the way through the reward. It is optimistic about every
-action, also about those not taken; a reward is only paid for the action that was. And its bonuses
-are always those of now, while a replay memory keeps the rewards, and so the bonuses, of their time.
-An agent that can be changed keeps both with `EllipticalBonus` in its target and in its choice.
+Compared with Algorithm 1, a bonus in the reward has two disadvantages. It applies only to actions
+that were taken, while Algorithm 1 is optimistic about all actions. And a replay memory stores
+bonuses that become outdated. To avoid both, use `EllipticalBonus` in the targets and in the action
+selection of the agent.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from torch import Tensor
 from contrastive_ucb.bonus.online import EllipticalBonus
 
 Features = Callable[[Any], Any]  # an observation to an array or tensor (d,)
-LARGEST = 4096  # d of a flattened observation; a block of Sigma takes 128 MB there
+LARGEST = 4096  # the largest d of a flattened observation; a block of Sigma then takes 128 MB
 
 
 class BonusWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Adds scale * sqrt(phi' inv(Sigma) phi) to the reward of (s_t, a_t), once it is counted.
+    """Adds scale * sqrt(phi' inv(Sigma) phi) to the reward of (s_t, a_t), after counting the visit.
 
     env       any environment with Discrete actions
-    features  the feature (d,) of an observation; None flattens it, and makes discrete ones one-hot
-    scale     gamma; no bonus is larger, as a pair is counted before it is paid
-    ridge     lambda; if it is small beside |phi|^2, the first visit pays almost `scale`
+    features  maps an observation to its feature (d,); None flattens it (discrete ones to one-hot)
+    scale     gamma; an upper bound of the bonus, since visits are counted first
+    ridge     lambda; if it is small compared with |phi|^2, the first bonus is close to `scale`
 
-    `bonus` is the `EllipticalBonus`, with a block of Sigma for each action. It outlives a reset, so
-    a seed does not repeat the rewards, and `spec` says that the environment is nondeterministic.
+    `bonus` is the `EllipticalBonus`, with one block of Sigma per action. A reset does not clear it,
+    so rewards are not determined by the seed, and `spec` marks the environment as nondeterministic.
     """
 
     def __init__(
@@ -60,16 +60,16 @@ class BonusWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         actions = env.action_space
         if not isinstance(actions, spaces.Discrete):
             raise ValueError(
-                f"the actions are {actions}; the bonus needs Discrete ones, so wrap the "
-                "environment in gymnasium.wrappers.TransformAction with a list of actions first"
+                f"the action space is {actions}, but the bonus needs Discrete actions; wrap the"
+                " environment in gymnasium.wrappers.TransformAction with a list of actions"
             )
         self.features = _flattened(env.observation_space) if features is None else features
         self._first_action = int(actions.start)
         self._observation: Any = None
-        example = deepcopy(env.observation_space).sample()  # the space's own draws stay as they are
+        example = deepcopy(env.observation_space).sample()  # does not advance the space's generator
         dim = len(self._feature(example))
         self.bonus = EllipticalBonus(dim, scale, ridge, blocks=int(actions.n))
-        if self.spec is not None:  # a copy of the environment's own, made once
+        if self.spec is not None:  # a copy, so the spec of `env` does not change
             self.spec.nondeterministic = True
 
     def reset(
@@ -80,27 +80,27 @@ class BonusWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if self._observation is None:
-            raise gymnasium.error.ResetNeeded("no episode has begun; call reset() before step()")
+            raise gymnasium.error.ResetNeeded("no episode was started; call reset() before step()")
         feature = self._feature(self._observation)
-        self._observation, paid, terminated, truncated, info = self.env.step(action)
+        self._observation, raw, terminated, truncated, info = self.env.step(action)
         block = torch.tensor(int(action) - self._first_action)
         self.bonus.observe(feature, block)
-        bonus, reward = float(self.bonus(feature, block)), float(paid)
+        bonus, reward = float(self.bonus(feature, block)), float(raw)
         info = {**info, "bonus": bonus, "raw_reward": reward}
         return self._observation, reward + bonus, terminated, truncated, info
 
     def rebuild(self, observations: Iterable[Any], actions: Iterable[Any]) -> None:
-        """Forget all counts and count these pairs, with the features of now.
+        """Replace all counts by these pairs, with their current features.
 
-        Needed now and then if `features` learns, as Sigma is a sum over features that have moved
-        since. Give it what the agent remembers, such as the contents of its replay memory.
+        Needed periodically if `features` is learned, because Sigma sums outdated features. Pass the
+        pairs that the agent stores, such as those in its replay memory.
         """
         rows = [self._feature(observation) for observation in observations]
         blocks = torch.tensor([int(action) - self._first_action for action in actions])
         self.bonus.rebuild(torch.stack(rows), blocks)
 
     def state_dict(self) -> dict[str, Any]:
-        """What was counted. Where the episode stands is for the environment to say."""
+        """The counts, without the state of the episode."""
         return {"bonus": self.bonus.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -108,23 +108,23 @@ class BonusWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
 
     @torch.no_grad()
     def _feature(self, observation: Any) -> Tensor:
-        """phi (d,) of one observation, in float64 and sharing no memory with it."""
+        """phi (d,) of one observation, a copy in float64."""
         feature = torch.as_tensor(self.features(observation)).detach()
         if feature.ndim != 1:
             raise ValueError(
-                f"features returned the shape {tuple(feature.shape)} for one observation; it must "
-                "return a vector (d,)"
+                f"features returned shape {tuple(feature.shape)} for one observation; it must"
+                " return a vector (d,)"
             )
         return feature.to("cpu", torch.float64, copy=True)
 
 
 def _flattened(space: spaces.Space[Any]) -> Features:
-    """The observation as one vector, where that is possible and short enough for a bonus."""
+    """A function that flattens observations to vectors of at most `LARGEST` entries."""
     if not space.is_np_flattenable:
-        raise ValueError(f"observations of {space} are no vector; pass features= to make one")
+        raise ValueError(f"observations of {space} cannot be flattened; pass features=")
     if (dim := spaces.flatdim(space)) > LARGEST:
         raise ValueError(
-            f"a flattened observation has {dim} entries, more than {LARGEST}; pass features= to "
-            "make a shorter vector"
+            f"a flattened observation has {dim} entries, more than {LARGEST}; pass features= with a"
+            " smaller dimension"
         )
     return lambda observation: np.asarray(spaces.flatten(space, observation))

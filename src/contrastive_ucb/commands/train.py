@@ -150,7 +150,8 @@ def _without(words: Sequence[str], names: Sequence[str]) -> list[str]:
 
 def use_threads(asked: int | None, frame_shape: tuple[int, ...]) -> None:
     """Use the threads that were asked for, or those that suit the frames."""
-    from contrastive_ucb.core.runtime import set_threads, suitable_threads  # imports torch
+    from contrastive_ucb.agents.deep.presets import suitable_threads
+    from contrastive_ucb.core.runtime import set_threads
 
     set_threads(asked or suitable_threads(frame_shape))
 

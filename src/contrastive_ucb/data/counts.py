@@ -1,16 +1,16 @@
-"""The data as counts: everything that fitting, bonus and reward need of it, whatever the round.
+"""The data as counts, which are sufficient for fitting, bonus and rewards in every round.
 
 | paper                    | here                  |                                               |
 |--------------------------|-----------------------|-----------------------------------------------|
 | D~_h                     | `PairTotals.rolled_in`| visits of z by roll-in and a uniform action   |
-| D_h with y = 1, N1       | `positive`            | how often (z, s') came with label 1           |
-| D_h with y = 0, N0       | `negative`            | the same with label 0                         |
+| D_h with y = 1, N1       | `positive`            | number of (z, s') with label 1                |
+| D_h with y = 0, N0       | `negative`            | number of (z, s') with label 0                |
 
-With `exact` negatives every transition counts as a positive, and N0 is its mean n(z) P^-(s'): not
-the paper's sampler but the same minimiser with less noise.
+With `exact` negatives every transition is a positive, and N0 is its expectation n(z) P^-(s'). This
+differs from the paper's sampler, but has the same minimizer with less noise.
 
-Row Z of the tables is the pair nobody has ever visited: `pseudo` visits that lead wherever P^-
-leads, with either label. Its features are those of every unvisited pair (see
+Row Z of the tables stands for an unvisited pair. It has `pseudo` visits with either label, whose
+next states follow P^-. All unvisited pairs share its features (see
 `representation/tabular_fit.py`).
 """
 
@@ -23,11 +23,11 @@ import numpy as np
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.data.sampler import Tuples
 
-DENSE_CELLS = 1_000_000  # cells a seed up to which a table is used; a table of 2,000 states is 400x
+DENSE_CELLS = 1_000_000  # the largest table per seed; 2,000 states need 400 times as many cells
 
 
 class PairTotals:
-    """Sums a pair: visits in the bonus data D~, in all data, and rewards seen.   each (B, H, Z)"""
+    """Sums per pair: visits in the bonus data D~, visits in all data, rewards.  each (B, H, Z)"""
 
     def __init__(self, n_seeds: int, horizon: int, n_pairs: int):
         self.rolled_in, self.visits, self.rewards = np.zeros((3, n_seeds, horizon, n_pairs))
@@ -35,7 +35,7 @@ class PairTotals:
     def add(self, tuples: Tuples) -> None:
         at = cells(tuples)
         seed, step, pair = (part[:, : tuples.n_rolled_in] for part in at)
-        self.rolled_in[seed, step, pair] += 1.0  # one a step, so no cell twice
+        self.rolled_in[seed, step, pair] += 1.0  # one per step, so the indices are distinct
         np.add.at(self.visits, at, 1.0)
         np.add.at(self.rewards, at, tuples.reward)
 
@@ -48,7 +48,7 @@ class PairTotals:
 
 
 class DenseCounts:
-    """N1 and N0 as tables (B, H, Z+1, S): quickest while they are small."""
+    """N1 and N0 as tables (B, H, Z+1, S), the fastest layout for small problems."""
 
     def __init__(
         self, shape: tuple[int, int, int, int], negatives: Array, pseudo: float, exact: bool
@@ -77,11 +77,11 @@ class DenseCounts:
 
 
 class SparseCounts:
-    """N1 and N0 in the cells that occurred, sorted: memory grows with the data, not with Z x S.
+    """N1 and N0 of the nonzero cells, sorted; memory grows with the data instead of Z x S.
 
     key        (n,)  ((seed * H + step) * (Z+1) + pair) * S + next state
-    positive, negative  (n,)  N1 and N0 in these cells
-    visits     (B, H, Z+1)  with exact negatives, N0 is also visits(z) P^-(s') in every cell
+    positive, negative  (n,)  N1 and N0 of these cells
+    visits     (B, H, Z+1)  with exact negatives, visits(z) P^-(s') is added to N0 in every cell
     """
 
     def __init__(
@@ -105,9 +105,9 @@ class SparseCounts:
         )
         label = np.ones(state.size) if self.exact else tuples.label.ravel().astype(np.float64)
         other = np.zeros(state.size) if self.exact else 1.0 - label
-        fresh = key[~np.isin(key, self.key, assume_unique=True)]
-        place = np.searchsorted(self.key, fresh)
-        self.key = np.insert(self.key, place, fresh)
+        new = key[~np.isin(key, self.key, assume_unique=True)]
+        place = np.searchsorted(self.key, new)
+        self.key = np.insert(self.key, place, new)
         where = np.searchsorted(self.key, key)
         for name, gain in (("positive", label), ("negative", other)):
             values = np.insert(getattr(self, name), place, 0.0)
@@ -118,11 +118,11 @@ class SparseCounts:
     def state_of(self, seed: int) -> dict[str, Any]:
         size = int(np.prod(self.shape[1:]))
         first, last = np.searchsorted(self.key, [seed * size, (seed + 1) * size])
-        mine = slice(first, last)
+        rows = slice(first, last)
         return {
-            "key": self.key[mine] - seed * size,
-            "positive": self.positive[mine],
-            "negative": self.negative[mine],
+            "key": self.key[rows] - seed * size,
+            "positive": self.positive[rows],
+            "negative": self.negative[rows],
             "visits": self.visits[seed],
         }
 
@@ -137,7 +137,7 @@ class SparseCounts:
 def make_counts(
     shape: tuple[int, int, int, int], negatives: Array, pseudo: float, exact: bool
 ) -> DenseCounts | SparseCounts:
-    """Counts for (B, H, Z, S); one seed's size sets the layout, so batches change nothing."""
+    """Counts for (B, H, Z, S). The layout depends on the size per seed, not on the batch size."""
     layout = DenseCounts if np.prod(shape[1:]) <= DENSE_CELLS else SparseCounts
     return layout(shape, negatives, pseudo, exact)
 

@@ -1,13 +1,13 @@
-"""P^-, where false next observations are drawn from (l.173), when there are infinitely many.
+"""P^-, the distribution of negative next observations (l.173), for infinitely many states.
 
     uniform    on the bounds of the observations
     gaussian   N(center, scale^2) in every coordinate
-    seen       the next observations seen at that step so far
-    mixed      the same, with a part of uniform draws
+    seen       the next observations of that step in the data so far
+    mixed      the same, with a share of uniform draws
 
-The first two are fixed and known, and the uniform one has a floor on its bounds: they are the
-paper's. What was seen is neither fixed nor floored; it is what makes a lock of rotated noise
-learnable, since a fixed density hardly ever draws anything that looks like an observation.
+The paper assumes a fixed, known density with a positive floor, as the uniform one has on bounded
+observations. The density `seen` is neither fixed nor bounded from below, but it makes RichLock
+learnable: a fixed density almost never draws a vector that resembles an observation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Negatives:
     scale: float = 1.0
 
     def draw(self, data: ObservationData, count: int, random: np.random.Generator) -> Floats:
-        """So many draws a step   (H, count, D)"""
+        """`count` draws per step   (H, count, D)"""
         horizon, size = len(data.n), self.env.size
         if self.kind == "uniform":
             drawn = self.env.uniform(horizon * count, random)
@@ -52,9 +52,9 @@ class Negatives:
         return drawn.reshape(horizon, count, size).astype(np.float32)
 
     def nodes(self, data: ObservationData, count: int, random: np.random.Generator) -> Array:
-        """What stands for P^- while a round is planned: nodes of quadrature, or draws.
+        """The points that represent P^- in planning: quadrature nodes if there are any, else draws.
 
-        returns (H, count, D), in the precision of the networks
+        returns (H, count, D)
         """
         even = self.env.uniform_nodes(count) if self.kind == "uniform" else None
         if even is None:

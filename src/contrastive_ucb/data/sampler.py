@@ -1,16 +1,16 @@
 """Algorithms 3 and 4: contrastive data sampling for MDPs and Markov games, for all seeds at once.
 
-For each h Algorithm 3 (l.489-517) asks for (s~_h, a~_h) ~ d~_h: roll in with pi^{k-1} to step h,
-then act uniformly; and for (s-breve_{h+1}, a-breve_{h+1}): one more uniform action. So a round
-costs H trajectories, the h-th of them h + 1 steps long, or H for the last: (H^2 + 3H - 2) / 2 steps
-(erratum E9). Algorithm 4 (l.519-550) is the same with a joint policy sigma^{k-1} and z = (s, a, b):
-a and b drawn uniformly, each on its own, are a joint action drawn uniformly.
+For each h, Algorithm 3 (l.489-517) asks for (s~_h, a~_h) ~ d~_h, that is, a roll-in with pi^{k-1}
+to step h and then a uniform action, and for (s-breve_{h+1}, a-breve_{h+1}), one more uniform
+action. A round costs H trajectories of h + 1 steps each (H for the last one), in total
+(H^2 + 3H - 2) / 2 steps (erratum E9). Algorithm 4 (l.519-550) is the same with a joint policy
+sigma^{k-1} and z = (s, a, b); independent uniform a and b are a uniform joint action.
 
 | paper                           | here                                                           |
 |---------------------------------|----------------------------------------------------------------|
 | (s~_h, a~_h), h = 1..H          | tuples 0..H-1                                                  |
-| (s-breve_h, a-breve_h), h = 2.. | tuples H..2H-2; both join D_h, nothing is overwritten (E2)     |
-| y_h                             | `label`, one draw a tuple (E11)                                |
+| (s-breve_h, a-breve_h), h = 2.. | tuples H..2H-2; both are added to D_h (E2)                     |
+| y_h                             | `label`, one draw per tuple (E11)                              |
 | s_{h+1} or s^-_{h+1}            | `contrast`                                                     |
 """
 
@@ -26,17 +26,49 @@ from contrastive_ucb.data.observations import Transitions
 from contrastive_ucb.envs.batch import EnvBatch, draw
 from contrastive_ucb.envs.observed import ObservedEnv
 
+Streams = dict[str, list[np.random.Generator]]  # by name, one generator per seed
+Policy = Callable[[int, Array], Array]  # step h, observations (n, D) -> probabilities (n, A)
+
+
+class TabularSampler:
+    """The sampler of finite environments: one trajectory per step and round."""
+
+    def __init__(self, batch: EnvBatch, negatives: Array, streams: Streams):
+        self.batch, self.negatives, self.streams = batch, negatives, streams
+        self.trajectories_per_round = batch.horizon
+        self.steps_per_round = steps_per_round(batch.horizon)
+
+    def collect(self, policy: Array) -> Tuples:
+        """The tuples of one round with the policy pi^{k-1} (B, H, S, A)."""
+        n_walk, n_label = n_uniforms(self.batch.horizon)
+        walk = uniforms(self.streams["walk"], n_walk)
+        label = uniforms(self.streams["label"], n_label)
+        return collect(self.batch, policy, self.negatives, walk, label)
+
+
+class ObservedSampler:
+    """The sampler of environments with observations: several trajectories per step and round."""
+
+    def __init__(self, env: ObservedEnv, trajectories: int, streams: Streams):
+        self.env, self.trajectories, self.streams = env, trajectories, streams
+        self.trajectories_per_round = trajectories * env.horizon
+        self.steps_per_round = trajectories * steps_per_round(env.horizon)
+
+    def collect(self, policy: Policy) -> list[Transitions]:
+        """The transitions of one round, by step."""
+        return collect_observed(self.env, policy, self.trajectories, self.streams["walk"][0])
+
 
 @dataclass(frozen=True)
 class Tuples:
-    """What one round brings home: n = 2H - 1 transitions a seed, those of d~ first.
+    """The data of one round: n = 2H - 1 transitions per seed, those from d~ first.
 
     step        (n,)    h of each tuple
     pair        (B, n)  z = s * A + a
     next_state  (B, n)  s' ~ P_h(.|z)
-    reward      (B, n)  the reward seen
+    reward      (B, n)  the observed reward
     label       (B, n)  y
-    contrast    (B, n)  s' where y = 1, a draw of P^- where y = 0
+    contrast    (B, n)  s' if y = 1, a draw of P^- if y = 0
     """
 
     step: IntArray
@@ -48,41 +80,46 @@ class Tuples:
 
     @property
     def n_rolled_in(self) -> int:
-        """The first so many tuples are the bonus data D~, one a step."""
+        """The number of leading tuples that are bonus data D~, one per step."""
         return (len(self.step) + 1) // 2
 
 
 def steps_per_round(horizon: int) -> int:
-    """Environment steps of one round: h + 1 for h < H and H for the last trajectory."""
+    """Environment steps per round: h + 1 for h < H and H for the last trajectory."""
     return (horizon**2 + 3 * horizon - 2) // 2
 
 
 def n_uniforms(horizon: int) -> tuple[int, int]:
-    """How many uniform numbers a round takes: for trajectories, and for labels and negatives."""
+    """Uniform numbers per round: for trajectories, and for labels and negatives."""
     return 4 * horizon * horizon + horizon, 2 * (2 * horizon - 1)
 
 
+def uniforms(generators: list[np.random.Generator], count: int) -> Array:
+    """Uniform numbers in [0, 1) of one stream   (B, count)"""
+    return np.stack([generator.random(count) for generator in generators])
+
+
 def collect(batch: EnvBatch, policy: Array, negatives: Array, walk: Array, label: Array) -> Tuples:
-    """One round of Algorithm 3 (or 4, where an action is a pair of them).
+    """One round of Algorithm 3, or of Algorithm 4 with joint actions.
 
     policy     pi^{k-1}  (B, H, S, A)
     negatives  P^-       (S,)
-    walk, label          (B, n)       uniform numbers, as many as `n_uniforms` says
+    walk, label          (B, n)       uniform numbers; n is given by `n_uniforms`
     """
     horizon, n_seeds = batch.horizon, batch.n_seeds
     steps = np.concatenate([np.arange(horizon), np.arange(1, horizon)])
     pair, next_state = np.empty((2, n_seeds, len(steps)), dtype=np.int64)
     reward = np.empty((n_seeds, len(steps)))
     first, per_step = walk[:, :horizon], walk[:, horizon:].reshape(-1, horizon, horizon, 4)
-    state = draw(batch.initial[:, None], first)  # (B, H): one trajectory a target step h
+    state = draw(batch.initial[:, None], first)  # (B, H): one trajectory per target step h
     for step in range(horizon):
-        gone = max(step - 1, 0)  # trajectory h ends one step after its target
-        state = state[:, gone - max(step - 2, 0) :]
-        moved = _advance(batch, policy, step, state, per_step[:, gone:, step])
-        for kept, now in zip((pair, next_state, reward), moved, strict=True):
-            kept[:, step] = now[:, step - gone]
+        finished = max(step - 1, 0)  # trajectory h ends one step after its target
+        state = state[:, finished - max(step - 2, 0) :]
+        moved = _advance(batch, policy, step, state, per_step[:, finished:, step])
+        for table, values in zip((pair, next_state, reward), moved, strict=True):
+            table[:, step] = values[:, step - finished]
             if step:
-                kept[:, horizon + step - 1] = now[:, 0]
+                table[:, horizon + step - 1] = values[:, 0]
         state = moved[1]
     positive = label[:, : len(steps)] < 0.5
     drawn = draw(negatives[None, None], label[:, len(steps) :])
@@ -93,71 +130,68 @@ def collect(batch: EnvBatch, policy: Array, negatives: Array, walk: Array, label
 def _advance(
     batch: EnvBatch, policy: Array, step: int, state: IntArray, uniform: Array
 ) -> tuple[IntArray, IntArray, Array]:
-    """One step of the trajectories that are alive: targets step - 1 (if any), step, step + 1, ...
+    """One step of the active trajectories, with targets step - 1 (if any), step, step + 1, ...
 
-    state (B, m), uniform (B, m, 4); returns pair, next state, reward, each (B, m)
+    state (B, m), uniform (B, m, 4); returns pair, next state and reward, each (B, m)
     """
     seed = np.arange(batch.n_seeds)[:, None]
     action = draw(policy[seed, step, state], uniform[..., 0])
-    explores = slice(0, 2 if step else 1)  # those at their target and one step after it
+    explores = slice(0, 2 if step else 1)  # trajectories at their target or one step after it
     action[:, explores] = (uniform[:, explores, 0] * batch.n_actions).astype(np.int64)
     pair = state * batch.n_actions + action
     arrived = draw(batch.kernel.features[seed, step, pair], uniform[..., 1])
-    if batch.kernel.measures is not None:  # so far the latent; the state is drawn from its measure
+    if batch.kernel.measures is not None:  # `arrived` is the latent; its measure gives the state
         arrived = draw(batch.kernel.measures[seed, step, arrived], uniform[..., 2])
     mean = batch.rewards[seed, step, state, action]
     scale = batch.reward_scale[seed, step, state, action]
     return pair, arrived, np.where(uniform[..., 3] * abs(scale) < abs(mean), scale, 0.0)
 
 
-Policy = Callable[[int, Array], Array]  # step h, observations (n, D) -> probabilities (n, A)
-
-
 def collect_observed(
     env: ObservedEnv, policy: Policy, trajectories: int, random: np.random.Generator
 ) -> list[Transitions]:
-    """One round: the new transitions of every step."""
+    """One round on observations: the new transitions of every step."""
     horizon, count = env.horizon, trajectories
     walk = env.begin(horizon * count, random)
-    found = []
+    transitions = []
     for step in range(horizon):
-        gone = max(step - 1, 0)  # walks with smaller targets have ended
-        walk.keep(slice((gone - max(step - 2, 0)) * count, None))
+        finished = max(step - 1, 0)  # trajectories with smaller targets have ended
+        walk.keep(slice((finished - max(step - 2, 0)) * count, None))
         before = walk.observations
         action = _actions(env, policy, step, before, count, random)
         reward = walk.move(action, random)
-        kept = slice(0, 2 * count if step else count)  # one step after the target, and at it
-        at_target = np.arange(kept.stop) >= kept.stop - count
-        after = walk.observations[kept]
-        found.append(Transitions(before[kept], action[kept], reward[kept], after, at_target))
-    return found
+        rows = slice(0, 2 * count if step else count)  # one step after the target, and at it
+        at_target = np.arange(rows.stop) >= rows.stop - count
+        after = walk.observations[rows]
+        transitions.append(Transitions(before[rows], action[rows], reward[rows], after, at_target))
+    return transitions
 
 
 def _actions(
     env: ObservedEnv,
     policy: Policy,
     step: int,
-    seen: Array,
+    observations: Array,
     count: int,
     random: np.random.Generator,
 ) -> IntArray:
-    """Uniform actions at the target and one step after it; the others follow the policy."""
-    uniform = random.random(len(seen))
-    free = count * (2 if step else 1)
+    """Uniform actions at the target and one step after it; otherwise actions of the policy."""
+    uniform = random.random(len(observations))
+    explores = count * (2 if step else 1)
     action = (uniform * env.n_joint).astype(np.int64)
-    if free < len(seen):
-        action[free:] = draw(policy(step, seen[free:]), uniform[free:])
+    if explores < len(observations):
+        action[explores:] = draw(policy(step, observations[explores:]), uniform[explores:])
     return action
 
 
-def check_transitions(name: str, found: list[Transitions], round_number: int) -> None:
-    """Stop where an environment gave something that is no number as it will be stored, float32."""
-    for step, seen in enumerate(found):
-        for what in ("observation", "reward", "following"):
-            with np.errstate(over="ignore"):  # what is too large becomes infinite, and is found
-                stored = getattr(seen, what).astype(np.float32)
+def check_transitions(name: str, transitions: list[Transitions], round_number: int) -> None:
+    """Raise an error if a value of an environment is not finite as float32, as it is stored."""
+    for step, rows in enumerate(transitions):
+        for field in ("observation", "reward", "following"):
+            with np.errstate(over="ignore"):  # too large a value becomes infinite
+                stored = getattr(rows, field).astype(np.float32)
             if not np.isfinite(stored).all():
                 raise ArithmeticError(
-                    f"{name} gave a NaN or infinity as {what!r} at step {step} of round"
-                    f" {round_number}; it must be finite in float32, below 3.4e38"
+                    f"{name} returned a NaN or infinity as {field!r} at step {step} of round"
+                    f" {round_number}; values must be finite in float32, below 3.4e38"
                 )

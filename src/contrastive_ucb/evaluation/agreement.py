@@ -12,15 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.finite.config import AgentConfig
+from contrastive_ucb.agents.finite.config import AgentConfig, resolve_neural
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.finite.neural_parts import (
-    make_class,
-    make_negatives,
-    make_recipe,
-    resolve_neural,
-)
-from contrastive_ucb.agents.finite.parts import Model
+from contrastive_ucb.agents.finite.neural_model import make_class, make_negatives, make_recipe
+from contrastive_ucb.agents.finite.tabular_model import Representation
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.data.observations import ObservationData, Transitions
@@ -53,10 +48,11 @@ def errors_of_both(mdp: TabularMDP, rounds: int, seed: int, **settings: Any) -> 
     """
     shown = one_hot(mdp)
     config = resolve_neural(AgentConfig(**{**THOROUGH, **settings}), shown)
-    labelled = config.sampler == "paper"
-    agent = ContrastiveUCB(mdp, seed=seed, negatives="sampled" if labelled else "exact")
-    data = ObservationData(mdp.horizon, mdp.n_states, labelled=labelled)
-    agent.model = _Listening(agent.model, data, mdp.n_actions)
+    labeled = config.sampler == "paper"
+    agent = ContrastiveUCB(mdp, seed=seed, negatives="sampled" if labeled else "exact")
+    data = ObservationData(mdp.horizon, mdp.n_states, labeled=labeled)
+    tables = agent.tables
+    tables.representation = _Listening(tables.representation, data, mdp.n_actions)
     for played in agent.session.rounds(rounds):
         last = played.figures
     kernel = _network_kernel(config, shown, data, seed)
@@ -77,7 +73,7 @@ def _network_kernel(config: AgentConfig, shown: OneHot, data: ObservationData, s
 class _Listening:
     """A model that passes everything on, and keeps the tuples as observations."""
 
-    model: Model
+    model: Representation
     data: ObservationData
     n_actions: int
 
@@ -90,7 +86,7 @@ class _Listening:
             rows = (unit[state[one]], action[one], tuples.reward[0, one])
             after, first = unit[tuples.next_state[0, one]], np.array([at < tuples.n_rolled_in])
             self.data.add(int(step), Transitions(*rows, after, first))
-            if self.data.labelled:
+            if self.data.labeled:
                 drawn = unit[tuples.contrast[0, one]].astype(np.float32)
                 self.data.relabel(int(step), 1, tuples.label[0, one] == 1, drawn)
 

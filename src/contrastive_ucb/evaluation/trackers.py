@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 
 from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB, Profile
 from contrastive_ucb.agents.finite.learner import Learner
-from contrastive_ucb.agents.finite.observed_world import ObservedWorld
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.envs.kernel import Kernel
@@ -24,6 +23,9 @@ from contrastive_ucb.evaluation.exact import one_step_later, rolled_in, squared_
 from contrastive_ucb.planning.markov_game import Bounds, marginals, plan_nash, reply_values
 from contrastive_ucb.planning.matrix_game import STAGES
 from contrastive_ucb.planning.value_iteration import occupancy, plan, policy_value
+
+if TYPE_CHECKING:
+    from contrastive_ucb.agents.finite.neural_model import NeuralModel
 
 STREAK = 5  # rounds in a row that a task must be solved in
 ERROR_CELLS = 1_000_000  # table entries a seed up to which the model error is measured every round
@@ -289,12 +291,10 @@ class OnTwin:
         self.look()
 
     def look(self) -> None:
-        world = self.agent.world
-        assert isinstance(world, ObservedWorld)
         seen = [self.agent.judge(step, row) for step, row in enumerate(self.twin.observations)]
         self.policies: Array = np.stack([policy for policy, _ in seen])[None]
         self.bound_values: Array = np.stack([values for _, values in seen], axis=1)[:, None]
-        self.kernel = world.kernel_on_twin(self.twin)
+        self.kernel = cast("NeuralModel", self.agent.model).kernel_on_twin(self.twin)
 
     @property
     def roll_in(self) -> Array:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from contrastive_ucb.agents.deep.presets import suitable_threads
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checkpoint import (
     latest_checkpoint,
@@ -27,7 +28,6 @@ from contrastive_ucb.core.runtime import (
     choose_device,
     interrupts,
     keep_freed_memory,
-    suitable_threads,
 )
 from contrastive_ucb.core.runtime import threads as use_threads
 from contrastive_ucb.data.history import Frames

@@ -28,7 +28,7 @@ import torch
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.agents.finite.learner import Learner
-from contrastive_ucb.agents.finite.parts import Model, make_model
+from contrastive_ucb.agents.finite.tabular_model import Representation, make_representation
 from contrastive_ucb.bonus.elliptical import bonus, cholesky, covariance, elliptical_width
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.random_streams import stream
@@ -78,7 +78,7 @@ class Recovery(Probe):
 
     def look(self, figures: Figures, recorded: bool) -> Figures:
         agent = self.session.agent
-        model, config = agent.model, agent.config
+        model, config = agent.tables.representation, agent.config
         assert isinstance(model, FiniteModel)
         assert config.rank is not None
         bound = recovery_bound(
@@ -215,7 +215,7 @@ class ProductClass(Probe):
         ]
         phi, psi = (np.stack(part) for part in zip(*pairs, strict=True))
         exact = agent.config.negatives == "exact"
-        agent.model = FiniteModel(phi, psi, agent.negatives, exact)
+        agent.tables.representation = FiniteModel(phi, psi, agent.negatives, exact)
 
 
 def product_class(
@@ -258,8 +258,8 @@ class SameData(Probe):
     def __init__(self, session: Session):
         super().__init__(session)
         agent = session.agent
-        self.models = ModelGroup(agent.model, other_models(agent))
-        agent.model = self.models
+        self.models = ModelGroup(agent.tables.representation, other_models(agent))
+        agent.tables.representation = self.models
 
     def look(self, figures: Figures, recorded: bool) -> Figures:
         if not recorded:
@@ -276,7 +276,7 @@ class SameData(Probe):
 class ModelGroup:
     """Several models that receive the same data. The agent uses the first."""
 
-    def __init__(self, first: Model, others: Mapping[str, Model]):
+    def __init__(self, first: Representation, others: Mapping[str, Representation]):
         self.first, self.others = first, dict(others)
         self.kernels: dict[str, Kernel] = {}  # latest fits of the others
 
@@ -298,14 +298,14 @@ class ModelGroup:
             model.load_states([state["others"][name] for state in states])
 
 
-def other_models(agent: Learner[Any]) -> dict[str, Model]:
+def other_models(agent: Learner[Any]) -> dict[str, Representation]:
     """The agent's model with exact negatives and by maximum likelihood, with the same start."""
     changes: dict[str, dict[str, Any]] = {
         "exact": {"negatives": "exact"},
         "likelihood": {"features": "likelihood"},
     }
     return {
-        name: make_model(
+        name: make_representation(
             replace(agent.config, **change),
             agent.batch,
             agent.negatives,

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from contrastive_ucb.agents.finite.config import AgentConfig
-from contrastive_ucb.agents.finite.parts import checked_negatives
+from contrastive_ucb.agents.finite.tabular_model import checked_negatives
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream

@@ -1,12 +1,11 @@
-"""The policy of a round as a function of an observation, in place of a table.
+"""The policy of a round as a function of an observation, instead of a table.
 
-With infinitely many states, V_{h+1} is needed in one place only: P^V(z) = phi^(z)' w_h with
-w_h = E_{s' ~ P^-}[psi~(s') V_{h+1}(s')], one vector of d numbers a step. So
+V_{h+1} is used only in P^V(z) = phi^(z)' w_h with the vector w_h = E_{s' ~ P^-}[psi~(s')
+V_{h+1}(s')] of d numbers per step. So
 
     Q_h(o, a) = r_h(o, a) +- beta_h(o, a) + phi^_h(o, a)' w_h
 
-at any observation, and a round is kept as its networks, a Cholesky factor and w: no draws, no
-tables, no replay.
+at any observation, and the policy of a round is stored as its networks, a Cholesky factor and w.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ KnownReward = Callable[[int, Array], Array]  # step h, observations (n, D) -> (n
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """beta_h and the learnt r_h, both functions of phi^.
+    """beta_h and the learned r_h, both functions of phi^.
 
-    chol         (H, d, d)  Cholesky factor of Sigma_h, of the bonus data
+    chol         (H, d, d)  Cholesky factor of Sigma_h
     scale, cap              gamma_k and 2H
-    reward       (H, d)     weights of the ridge regression of rewards on phi^; None: known rewards
+    reward       (H, d)     weights of the ridge regression of rewards on phi^; None: known
     reward_chol  (H, d, d)  Cholesky factor of lambda_k I + the sum of phi^ phi^' over all data, for
-                            the width of the learnt reward. The regression has a ridge of its
-                            own, so this is not the matrix that its weights are solved with.
-    reward_scale            what that width is multiplied with, alpha * reward_alpha
+                            the width of the learned reward; the regression itself uses another
+                            ridge
+    reward_scale            the factor of that width, alpha * reward_alpha
     """
 
     chol: Array
@@ -48,13 +47,13 @@ class Uncertainty:
     reward_scale: float = 0.0
 
     def beta(self, phi: Array, steps: slice) -> Array:
-        """min{gamma ||phi^||, 2H} plus the width of the learnt reward.   (H', n, d) -> (H', n)"""
+        """min{gamma ||phi^||, 2H} plus the width of the learned reward.   (H', n, d) -> (H', n)"""
         features = torch.from_numpy(phi)
         width = elliptical_width(features, torch.from_numpy(self.chol[steps]))
         beta = bonus(width, self.scale, self.cap).numpy()
         if self.reward_chol is not None:
-            own = elliptical_width(features, torch.from_numpy(self.reward_chol[steps]))
-            beta = beta + self.reward_scale * own.numpy()
+            reward_width = elliptical_width(features, torch.from_numpy(self.reward_chol[steps]))
+            beta = beta + self.reward_scale * reward_width.numpy()
         return np.asarray(beta)
 
 
@@ -63,7 +62,7 @@ class Lookahead:
     """Q-upper (and in games Q-lower) of one round at any observation.
 
     ahead      (n, H, d)  w_h of each bound, the upper one first
-    low, high  (H,)       what Q is clipped to; None leaves it as it is
+    low, high  (H,)       the range of Q; None: not clipped
     """
 
     fitted: Fitted
@@ -73,23 +72,26 @@ class Lookahead:
     high: Array | None
 
     def bounds(self, step: int, observations: Array, known: KnownReward) -> list[Array]:
-        """Q at one step, a bound each.   observations (n, D) -> (n, A)"""
+        """Q-upper, and in games Q-lower, at one step.   observations (n, D) -> (n, A)"""
         phi = self.fitted.at(step).features(observations[None])[0]  # (n, A, d)
         at = slice(step, step + 1)
         beta = self.uncertainty.beta(phi.reshape(1, -1, phi.shape[-1]), at).reshape(phi.shape[:2])
         weights = self.uncertainty.reward
         reward = known(step, observations) if weights is None else phi @ weights[step]
-        found = []
+        bounds = []
         for sign, ahead in zip(SIGNS, self.ahead, strict=False):
             q = reward + sign * beta + phi @ ahead[step]
             if self.low is not None and self.high is not None:
                 q = np.clip(q, self.low[step], self.high[step])
-            found.append(q)
-        return found
+            bounds.append(q)
+        return bounds
 
     def state_dict(self) -> dict[str, Any]:
-        own = {"ahead": self.ahead, "low": self.low, "high": self.high}
-        return {"fitted": self.fitted.state_dict(), "uncertainty": vars(self.uncertainty), **own}
+        return {
+            **vars(self),
+            "fitted": self.fitted.state_dict(),
+            "uncertainty": vars(self.uncertainty),
+        }
 
     @staticmethod
     def of_state(shape: NeuralClass, state: dict[str, Any]) -> Lookahead:
@@ -99,11 +101,12 @@ class Lookahead:
 
 
 def kernel_on(fitted: Fitted, states: Observations, nodes: Observations) -> Kernel:
-    """P^ between finitely many observations: those a step starts from and those it leads to.
+    """P^ between finitely many observations: current states and next states of every step.
 
     states  (H, m, D)  at steps 1..H
-    nodes   (H, m, D)  at steps 2..H+1, equal shares of P^-; returns features (1, H, m A, d) and
-                       measures (1, H, d, m), which `plan` takes as any other kernel
+    nodes   (H, m, D)  at steps 2..H+1, equal shares of P^-
+
+    returns features (1, H, m A, d) and measures (1, H, d, m)
     """
     phi = fitted.features(states)
     return Kernel(phi.reshape(1, len(phi), -1, phi.shape[-1]), fitted.measures(nodes)[None])

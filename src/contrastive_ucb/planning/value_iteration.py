@@ -6,7 +6,8 @@
 | pi_h     | policy    | (..., H, S, A)    |
 | d_h^pi   | occupancy | (..., H, S)       |
 
-The leading axes are seeds and broadcast: one kernel serves many policies. No Z x S table is built.
+The leading axes are seeds; they broadcast, so one kernel can be used with many policies. The Z x S
+table of the kernel is not computed.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from contrastive_ucb.envs.kernel import Kernel
 def plan(kernel: Kernel, rewards: Array, ceiling: Array | None = None) -> tuple[Array, Array]:
     """Optimal values: Q_h = r_h + P_h V_{h+1}, V_h = max_a Q_h.
 
-    rewards  (..., H, S, A)  with the bonus already added, where there is one
-    ceiling  (H,)            Q_h is clipped to [0, ceiling_h]; None leaves it as it is
+    rewards  (..., H, S, A)  including the bonus, if any
+    ceiling  (H,)            Q_h is clipped to [0, ceiling_h]; None: not clipped
     returns  q (..., H, S, A), v (..., H, S)
     """
     q = _empty_like(kernel, rewards)
@@ -35,12 +36,12 @@ def plan(kernel: Kernel, rewards: Array, ceiling: Array | None = None) -> tuple[
 
 
 def greedy(q: Array) -> Array:
-    """The policy (..., H, S, A) that takes the first of the best actions with probability 1."""
+    """The deterministic policy (..., H, S, A) of the first action with the largest Q."""
     return np.asarray(np.eye(q.shape[-1])[q.argmax(-1)])
 
 
 def policy_value(kernel: Kernel, rewards: Array, policy: Array) -> Array:
-    """V_h^pi(s): the mean return from step h on.   rewards, policy (..., H, S, A) -> (..., H, S)"""
+    """V_h^pi(s), the expected return from step h.  rewards, policy (..., H, S, A) -> (..., H, S)"""
     v = _empty_like(kernel, rewards, policy)[..., 0]
     later = np.zeros(v.shape[:-2] + v.shape[-1:])
     for h in reversed(range(v.shape[-2])):
@@ -53,7 +54,7 @@ def occupancy(kernel: Kernel, policy: Array, initial: Array) -> Array:
     """d_h^pi(s), the distribution of the state at step h.
 
     policy   (..., H, S, A)
-    initial  (..., S)        distribution of the first state; returns (..., H, S)
+    initial  (..., S)        distribution of the initial state; returns (..., H, S)
     """
     d = _empty_like(kernel, policy, initial[..., None, :, None])[..., 0]
     d[..., 0, :] = initial
@@ -71,6 +72,6 @@ def _backup(kernel: Kernel, step: int, rewards: Array, later: Array) -> Array:
 
 
 def _empty_like(kernel: Kernel, *arrays: Array) -> Array:
-    """Room for (..., H, S, A), the leading axes those of the kernel and of all arrays together."""
+    """An empty array (..., H, S, A) with the leading axes of kernel and arrays broadcast."""
     leading = np.broadcast_shapes(kernel.features.shape[:-3], *(a.shape[:-3] for a in arrays))
     return np.empty(leading + arrays[0].shape[-3:])

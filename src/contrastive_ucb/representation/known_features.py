@@ -1,4 +1,4 @@
-"""Models that learn no features: for LSVI-UCB, which is given them, and UCBVI, which uses none."""
+"""Models without learned features: LSVI-UCB is given the true ones, UCBVI uses none."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TABLE_CELLS = 50_000_000  # 400 MB
 
 
 class TrueFeaturesModel:
-    """LSVI-UCB: least squares of the next state's value on the true phi.
+    """LSVI-UCB: least-squares regression of the value of the next state on the true phi.
 
-    The regression weights of any V are inv(Lambda) sum phi(z) V(s'), so the whole regression is the
-    kernel with features phi and measures inv(Lambda) sum phi(z) e_s'.
+    The regression weights of any V are inv(Lambda) sum phi(z) V(s'), so the regression is
+    equivalent to a kernel with features phi and measures inv(Lambda) sum phi(z) e_s'.
 
     features  (B, H, Z, d)
     """
@@ -48,16 +48,16 @@ class TrueFeaturesModel:
 
 
 class TableModel:
-    """UCBVI: the empirical kernel, P^- where nothing was seen.   counts (B, H, Z, S)"""
+    """UCBVI: the empirical kernel, and P^- for unvisited pairs.   counts (B, H, Z, S)"""
 
     def __init__(self, shape: tuple[int, int, int, int], negatives: Array):
         if (size := int(np.prod(shape))) > TABLE_CELLS:
             raise ValueError(
-                f"a table of {size:,} transitions is too large for ucbvi (limit {TABLE_CELLS:,}); "
-                "use contrastive-ucb or lsvi-ucb, or fewer states or seeds"
+                f"ucbvi needs a table of {size:,} transitions, more than {TABLE_CELLS:,}; use"
+                " contrastive-ucb or lsvi-ucb, or fewer states or seeds"
             )
         self.counts = np.zeros(shape)
-        self.counts += 1e-9 * negatives  # decides only where there is no data
+        self.counts += 1e-9 * negatives  # matters only without data
 
     def add(self, tuples: Tuples) -> None:
         np.add.at(self.counts, (*cells(tuples), tuples.next_state), 1.0)

@@ -1,8 +1,9 @@
-"""What a multiplicative step needs of the data, from tables or from sparse cells.
+"""Minimization of the loss on counts: multiplicative updates, or enumeration of a finite class.
 
-For each factor there is a pull, sums of N1 / f times the other factor, and a push, sums of W times
-the other factor, with W = (N1 + N0) / (1 + f) for the contrastive loss and W = n(z) P^-(s') for
-maximum likelihood. Here n(z) P^-(s') is just N0 with exact negatives, so one switch serves both.
+A multiplicative step of one factor needs two sums over the data: the pull, sums of N1 / f times the
+other factor, and the push, sums of W times the other factor, where W = (N1 + N0) / (1 + f) for the
+contrastive loss and W = n(z) P^-(s') for maximum likelihood. The latter equals N0 with exact
+negatives. `DenseSums` and `SparseSums` compute them from the two layouts of the counts.
 
 phi (B, H, Z+1, d), psi (B, H, d, S); sums over s' have the shape of phi, sums over z that of psi.
 """
@@ -25,7 +26,7 @@ from contrastive_ucb.representation.contrastive import (
     lift,
     likelihood_loss,
     multiplicative_step,
-    normalise,
+    normalize,
     surplus_and_misfit,
 )
 
@@ -36,7 +37,7 @@ class DenseSums:
     def __init__(self, counts: DenseCounts, likelihood: bool):
         self.counts, self.likelihood = counts, likelihood
         self.total = counts.positive + counts.negative
-        # Fresh tables in every step would be handed back to the kernel and faulted in again.
+        # Buffers are reused, because allocating large tables in every step is slow.
         self.ratio, self.weights = np.empty_like(self.total), np.empty_like(self.total)
 
     def over_states(self, phi: Array, psi: Array) -> tuple[Array, Array]:
@@ -58,11 +59,11 @@ class DenseSums:
         return contrastive_loss(ratio, self.counts.positive, self.counts.negative)
 
     def visits(self) -> Array:
-        """How much data a pair has, up to a constant   (B, H, Z)"""
+        """The amount of data per pair, up to a constant   (B, H, Z)"""
         return np.asarray(self.total[:, :, :-1].sum(-1))
 
     def worst_row(self, phi: Array, psi: Array) -> tuple[IntArray, Array]:
-        """The pair that is explained worst, (B, H), and the surplus of its positives, (B, H, S)."""
+        """The pair with the worst fit, (B, H), and the surplus of its positives, (B, H, S)."""
         ratio = np.matmul(phi, psi)
         weights = self.counts.negative
         if not self.likelihood:
@@ -82,14 +83,14 @@ class DenseSums:
 
 
 class SparseSums:
-    """The same from the cells that occurred: one block-diagonal sparse matrix for all of them."""
+    """The same sums from nonzero cells, as one block-diagonal sparse matrix."""
 
     def __init__(self, counts: SparseCounts, negatives: Array, likelihood: bool):
         self.counts, self.negatives, self.likelihood = counts, negatives, likelihood
         n_seeds, horizon, n_rows, n_states = counts.shape
         self.blocks = n_seeds * horizon
         row, state = np.divmod(counts.key, n_states)
-        self.column = row // n_rows * n_states + state  # psi of this step: (B H S, d)
+        self.column = row // n_rows * n_states + state  # row of psi (B H S, d)
         self.starts = np.searchsorted(row, np.arange(self.blocks * n_rows + 1))
         self.row = row
         self.total = counts.positive + counts.negative
@@ -120,18 +121,18 @@ class SparseSums:
             terms += self.total * np.log1p(ratio)
         block = self.row // self.counts.shape[2]
         losses = np.bincount(block, terms, minlength=self.blocks).astype(np.float64)
-        for rows, right, number in self._seen_rows(psi):
+        for rows, right, number in self._visited_rows(psi):
             ratios = _flat(phi)[rows] @ right
             term = ratios if self.likelihood else np.log1p(ratios)
             losses[number] += self.counts.visits.ravel()[rows] @ (term @ self.negatives)
         return losses.reshape(self.counts.shape[:2])
 
     def visits(self) -> Array:
-        """How much data a pair has, up to a constant   (B, H, Z)"""
+        """The amount of data per pair, up to a constant   (B, H, Z)"""
         return self.counts.visits[:, :, :-1]
 
     def worst_row(self, phi: Array, psi: Array) -> tuple[IntArray, Array]:
-        """The pair that is explained worst, (B, H), and the surplus of its positives, (B, H, S)."""
+        """The pair with the worst fit, (B, H), and the surplus of its positives, (B, H, S)."""
         ratio = self._ratio(_flat(phi), _flat(psi.swapaxes(-1, -2)))
         n_seeds, horizon, n_rows, n_states = self.counts.shape
         state = self.column % n_states
@@ -144,13 +145,13 @@ class SparseSums:
         by_row = np.bincount(self.row, misfit, minlength=self.blocks * n_rows)
         row = by_row.reshape(n_seeds, horizon, n_rows)[:, :, :-1].argmax(-1)
         block = self.row // n_rows
-        mine = self.row % n_rows == row.ravel()[block]
+        chosen = self.row % n_rows == row.ravel()[block]
         table = np.zeros((self.blocks, n_states))
-        table[block[mine], state[mine]] = surplus[mine]
+        table[block[chosen], state[chosen]] = surplus[chosen]
         return row, table.reshape(n_seeds, horizon, n_states)
 
     def _ratio(self, phi: Array, psi: Array) -> Array:
-        """f in the cells that occurred; phi (B H (Z+1), d), psi (B H S, d)."""
+        """f in the nonzero cells; phi (B H (Z+1), d), psi (B H S, d)."""
         return np.asarray(np.einsum("nd,nd->n", phi[self.row], psi[self.column]))
 
     def _matrices(self, phi: Array, psi: Array) -> tuple[csr_array, csr_array]:
@@ -166,14 +167,14 @@ class SparseSums:
     def _background(self, phi: Array, psi: Array) -> Iterator[tuple[IntArray, Array, int]]:
         """With exact negatives, the weights of visits(z) P^-(s'): rows, table, block."""
         left = _flat(phi)
-        for rows, right, block in self._seen_rows(psi):
+        for rows, right, block in self._visited_rows(psi):
             table = np.outer(self.counts.visits.ravel()[rows], self.negatives)
             if not self.likelihood:
                 table = contrastive_weights(left[rows] @ right, table)
             yield rows, table, block
 
-    def _seen_rows(self, psi: Array) -> Iterator[tuple[IntArray, Array, int]]:
-        """With exact negatives all s' matter, but only of visited z: rows, psi (d, S), block."""
+    def _visited_rows(self, psi: Array) -> Iterator[tuple[IntArray, Array, int]]:
+        """With exact negatives, all s' of the visited z: rows, psi (d, S), block."""
         if not self.counts.exact:
             return
         visits = self.counts.visits.reshape(self.blocks, -1)
@@ -193,32 +194,35 @@ def _flat(factor: Array) -> Array:
     return np.ascontiguousarray(factor).reshape(-1, factor.shape[-1])
 
 
-SMALL = 1e-2  # what the new latent has, of the mean, in pairs it was not made for
+SMALL = 1e-2  # initial weight of the new latent in other pairs, relative to the mean
 
 
 def reseeded(
     sums: DenseSums | SparseSums, phi: Array, psi: Array, negatives: Array
 ) -> tuple[Array, Array]:
-    """Factors with one latent put to a new use in every seed and step; d must be at least 2."""
+    """Factors with one latent replaced, per seed and step, to fit the worst pair (d >= 2).
+
+    The two most similar latents are merged, which frees one for the surplus of that pair.
+    """
     row, surplus = sums.worst_row(phi, psi)
     mass = (psi * negatives).sum(-1)  # (B, H, d)
-    phi, psi = phi * mass[:, :, None], psi / mass[..., None]  # measures of mass 1: comparable
-    kept, freed = most_alike(psi * negatives)
+    phi, psi = phi * mass[:, :, None], psi / mass[..., None]  # measures of mass 1 can be compared
+    merged, freed = most_similar(psi * negatives)
     seed, step = np.indices(row.shape)
     used = np.matmul(sums.visits()[:, :, None], phi[:, :, :-1])[:, :, 0]  # (B, H, d)
-    share = used[seed, step, kept] / (used[seed, step, kept] + used[seed, step, freed])
-    merged = share[..., None] * psi[seed, step, kept]
-    merged += (1 - share[..., None]) * psi[seed, step, freed]
-    psi[seed, step, kept] = merged
-    phi[seed, step, :, kept] += phi[seed, step, :, freed]
+    share = used[seed, step, merged] / (used[seed, step, merged] + used[seed, step, freed])
+    mixture = share[..., None] * psi[seed, step, merged]
+    mixture += (1 - share[..., None]) * psi[seed, step, freed]
+    psi[seed, step, merged] = mixture
+    phi[seed, step, :, merged] += phi[seed, step, :, freed]
     lacking = surplus / np.maximum(surplus.sum(-1, keepdims=True), 1e-12) / negatives
     psi[seed, step, freed] = lacking
-    phi[seed, step, :, freed] = SMALL * phi[seed, step, :, kept].mean(-1, keepdims=True)
+    phi[seed, step, :, freed] = SMALL * phi[seed, step, :, merged].mean(-1, keepdims=True)
     phi[seed, step, row, freed] = phi[seed, step, row].sum(-1) / 2
     return phi, psi
 
 
-def most_alike(measures: Array) -> tuple[IntArray, IntArray]:
+def most_similar(measures: Array) -> tuple[IntArray, IntArray]:
     """The two latents whose measures have the largest cosine.   (B, H, d, S) -> (B, H) twice"""
     unit = measures / np.linalg.norm(measures, axis=-1, keepdims=True)
     cosine = np.matmul(unit, unit.swapaxes(-1, -2))
@@ -228,16 +232,15 @@ def most_alike(measures: Array) -> tuple[IntArray, IntArray]:
 
 
 FINITE_CELLS = 50_000_000  # 400 MB
-LEAST = 1e-2  # of the mean of a factor: below it a latent stops taking part, so a refit starts here
+LEAST = 1e-2  # smallest entry at the start of a fit, relative to the mean of the factor
 
 
 class CountsModel:
-    """The class of all positive factors, fitted on counts.
+    """The class of all positive factors, fitted to counts.
 
-    The loss is that of the data plus `pseudo` visits a pair that look like those of a pair nobody
-    has visited (row Z of phi), and as many a latent that look like P^-: Gamma priors that keep
-    every factor positive. Within one fit they stand still, so that no sweep raises the penalised
-    loss.
+    The loss has two Gamma priors, which keep every factor positive: `pseudo` visits per pair that
+    equal those of an unvisited pair (row Z of phi), and `pseudo` visits per latent distributed like
+    P^-. They are constant within a fit, so no sweep increases the penalized loss.
 
     phi  (B, H, Z+1, d), psi (B, H, d, S)
     """
@@ -263,7 +266,7 @@ class CountsModel:
         near_one = [
             g.uniform(0.5, 1.5, (horizon, n_pairs + 1 + n_states, rank)) for g in generators
         ]
-        start = np.stack(near_one)  # equal latents would stay equal, so they start apart
+        start = np.stack(near_one)  # equal latents would stay equal
         self.phi = start[:, :, : n_pairs + 1] / rank
         self.psi = np.ascontiguousarray(start[:, :, n_pairs + 1 :].swapaxes(-1, -2))
 
@@ -271,7 +274,7 @@ class CountsModel:
         self.counts.add(tuples)
 
     def fit(self) -> Kernel:
-        """Lines 6 to 8: a few sweeps from where the last round ended, then normalise."""
+        """Lines 6 to 8: a few sweeps from the factors of the previous round, then normalization."""
         sums = make_sums(self.counts, self.negatives, self.likelihood)
         phi, psi = self._sweep(sums, self.phi, self.psi)
         self.n_fits += 1
@@ -281,14 +284,14 @@ class CountsModel:
             better = (sums.loss(*other) < sums.loss(phi, psi))[:, :, None, None]
             phi, psi = np.where(better, other[0], phi), np.where(better, other[1], psi)
         self.phi, self.psi = phi, psi
-        return normalise(phi[:, :, :-1], psi, self.negatives)
+        return normalize(phi[:, :, :-1], psi, self.negatives)
 
     def _sweep(self, sums: DenseSums | SparseSums, phi: Array, psi: Array) -> tuple[Array, Array]:
-        """Lift what is too small to recover, then a few multiplicative sweeps downhill."""
+        """Raise entries that are too small to recover, then apply multiplicative sweeps."""
         phi, psi = lift(phi, LEAST), lift(psi, LEAST)
         pair_rate = self.pseudo * (psi * self.negatives).sum(-1)[:, :, None]  # (B, H, 1, d)
         pair_shape = pair_rate * phi[:, :, -1:]
-        state_prior = self.pseudo * self.negatives  # mean 1, that is P^ = P^-
+        state_prior = self.pseudo * self.negatives  # prior mean 1, that is, P^ = P^-
         for _ in range(self.sweeps):
             pull, push = sums.over_states(phi, psi)
             phi = multiplicative_step(phi, pull, push, pair_shape, pair_rate)
@@ -309,23 +312,23 @@ class CountsModel:
 
 
 class FiniteModel:
-    """A finite class (l.194): a list of M pairs (phi, psi), minimised by enumeration.
+    """A finite class (l.194) of M pairs (phi, psi), minimized by enumeration.
 
-    phi  (B, M, H, Z, d), psi (B, M, H, d, S). The running loss of each candidate at each step is
-    all that is kept of the data. The paper's loss needs f > 0 (erratum E12); here a candidate with
-    f = 0 where a positive fell has an infinite loss, which is to say that it is ruled out.
+    phi  (B, M, H, Z, d), psi (B, M, H, d, S). The data is stored as the loss of each candidate at
+    each step. The paper's loss needs f > 0 (erratum E12); here a candidate with f = 0 at a positive
+    has an infinite loss and is ruled out.
     """
 
     def __init__(self, phi: Array, psi: Array, negatives: Array, exact: bool = False):
         self.phi, self.psi, self.negatives, self.exact = phi, psi, negatives, exact
         if (size := int(np.prod(phi.shape[:-1])) * psi.shape[-1]) > FINITE_CELLS:
             raise ValueError(
-                f"a finite class of {size:,} values f is too large (limit {FINITE_CELLS:,}); "
-                "use a smaller class_size or function_class 'counts'"
+                f"the finite class has {size:,} values of f, more than {FINITE_CELLS:,}; use a"
+                " smaller class_size or function_class='counts'"
             )
         self.ratio = np.matmul(phi, psi)  # (B, M, H, Z, S)
         if not (least := float(self.ratio.min())) >= 0:
-            raise ValueError(f"the function class has f = {least:.3g}; no f may be negative (E12)")
+            raise ValueError(f"the function class has f = {least:.3g}; f must be at least 0 (E12)")
         self.losses = np.zeros(self.ratio.shape[:3])  # (B, M, H)
 
     @property
@@ -352,12 +355,12 @@ class FiniteModel:
     def fit(self) -> Kernel:
         if not np.isfinite(self.losses.min(1)).all():
             raise ArithmeticError(
-                "the data rule out every member of the function class; enlarge it"
+                "the data rule out every member of the function class; use a larger class_size"
             )
         best = self.losses.argmin(1)  # (B, H)
         seed, step = np.indices(best.shape)
         chosen = (seed, best, step)
-        return normalise(self.phi[chosen], self.psi[chosen], self.negatives)
+        return normalize(self.phi[chosen], self.psi[chosen], self.negatives)
 
     def state_of(self, seed: int) -> dict[str, Any]:
         return {"losses": self.losses[seed]}
@@ -369,14 +372,14 @@ class FiniteModel:
 def class_around(
     kernel: Kernel, negatives: Array, size: int, generator: np.random.Generator
 ) -> tuple[Array, Array]:
-    """A finite class of `size` pairs that holds the truth, at a random place, among mixtures.
+    """A finite class of `size` pairs: the true factors, at a random index, and mixtures.
 
-    Each other candidate mixes the true factors with random ones, by a share between 2% and 50%.
+    The other candidates mix the true factors with 2 % to 50 % of random factors.
 
     kernel   (H, Z, d), (H, d, S) of one seed; returns phi (M, H, Z, d), psi (M, H, d, S)
     """
     if kernel.measures is None:
-        raise ValueError("a finite class needs the true factors; a table has none")
+        raise ValueError("a finite class needs the true factors, but the kernel is a table")
     rank, n_states = kernel.measures.shape[-2:]
     shares = np.geomspace(0.02, 0.5, size - 1) if size > 1 else np.empty(0)
     shares = generator.permutation(np.append(shares, 0.0))[:, None, None, None]

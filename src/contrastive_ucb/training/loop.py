@@ -111,7 +111,7 @@ class Session:
             figures["return"] = returns.mean(keepdims=True)
         figures["bonus/mean"] = agent.bonus.mean((1, 2, 3))
         figures["bonus/logdet"] = agent.log_det
-        return figures | agent.world.figures
+        return figures | agent.model.metrics
 
     def _rule_summary(self, latest: dict[str, float]) -> dict[str, Any]:
         if self.rule is None:

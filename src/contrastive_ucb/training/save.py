@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from contrastive_ucb.agents.finite.tabular_world import TabularWorld
 from contrastive_ucb.core.checkpoint import (
     latest_checkpoint,
     load_checkpoint,
@@ -45,7 +44,7 @@ def save_agent(agent: Learner[Any], folder: str | Path) -> Path:
         "algo": agent.algo,
         "seeds": agent.seeds,
         "config": asdict(agent.config),
-        "negatives": agent.negatives if isinstance(agent.world, TabularWorld) else None,
+        "negatives": agent.negatives if agent.is_tabular else None,
         "envs": [_env_state(env) for env in agent.envs],
         "session": [agent.session.state_of(seed) for seed in count],
     }

@@ -298,3 +298,8 @@ def _check_effect(user: Mapping[str, Any], default: BonusConfig, bonus: BonusCon
             raise ValueError(
                 f"{key}={value} has no effect without a bonus; set bonus.scale=1 or bonus.preset"
             )
+
+
+def suitable_threads(frame_shape: tuple[int, ...]) -> int:
+    """The number of threads for these frames: only the Atari networks gain from a second one."""
+    return 2 if choose_encoder(frame_shape) == "atari" else 1

@@ -1,96 +1,186 @@
-"""What can be set about the neural function class; the tabular one has none of it."""
+"""Settings of Algorithms 1 and 2, their checks, and the defaults that depend on the environment.
+
+The settings are flat because users pass them by name: `ContrastiveUCB(env, rank=5, sweeps=20)`.
+`check_tabular` and `resolve_neural` reject settings without an effect on the representation in use.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, fields, replace
+from math import inf, isfinite
+from numbers import Real
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args
+
+import numpy as np
 
 from contrastive_ucb.core.checks import check_size, kinds_of
 from contrastive_ucb.data.negatives import Density
 from contrastive_ucb.data.observations import Sampler
+from contrastive_ucb.envs.batch import Env
+from contrastive_ucb.envs.observed import ObservedEnv
 
-Representation = Literal["auto", "tabular", "neural"]
+RepresentationKind = Literal["auto", "tabular", "neural"]
 PhiHead = Literal["simplex", "softplus"]
 PsiHead = Literal["exp", "softplus"]
 Switch = Literal["auto", "on", "off"]
+Features = Literal["contrastive", "likelihood", "true", "table"]
+FunctionClass = Literal["counts", "finite"]
+Negatives = Literal["sampled", "exact"]
+ScheduleName = Literal["practical", "theory"]
+CovarianceForm = Literal["sum", "averaged"]
+RewardKnowledge = Literal["auto", "known", "learnt"]
+Equilibrium = Literal["cce", "midpoint", "tight"]
+
+COUNTS = {  # the smallest value of each setting that is a whole number
+    "rank": 1,
+    "class_size": 1,
+    "sweeps": 1,
+    "reseed_every": 0,
+    "trajectories": 1,
+    "n_draws": 1,
+    "fit_steps": 1,
+    "batch_size": 1,
+    "n_negatives": 1,
+    "hidden": 0,
+    "harmonics": 0,
+}
+POSITIVE = ("ridge", "constant", "pseudo", "iota", "negative_scale", "learning_rate", "failure")
+RANGES = {  # the limits of the other numbers, inclusive
+    "alpha": (0, inf),
+    "reward_alpha": (0, inf),
+    "epsilon": (0, 1),
+    "tilt": (0, inf),
+    "failure": (0, 1),
+    "uniform_share": (0, 1),
+    "negative_center": (-inf, inf),
+    "epochs": (0, inf),
+    "final_rate": (0, 1),
+    "weight_decay": (0, inf),
+}
 
 
 @dataclass(frozen=True)
 class NeuralConfig:
-    """The networks, their training and P^-. None takes what suits the environment."""
+    """Networks, their training and P^-. None takes the value suggested by the environment."""
 
-    representation: Representation = "auto"
+    representation: RepresentationKind = "auto"
     """Tables or networks; auto: tables for finite environments, networks for observations."""
     trajectories: int | None = None
-    """Trajectories a step and round, all with one policy; by default 50, and 1 in tables."""
+    """Trajectories per step and round, all with the same policy; default 50, and 1 for tables."""
     hidden: int | None = None
-    """tanh units beside the linear part of each network; by default 0."""
+    """Number of tanh units in parallel to the linear part of each network; default 0."""
     harmonics: int | None = None
-    """Waves of each bounded coordinate that the networks read instead of it; by default 0."""
+    """Number of Fourier features per bounded coordinate, used as network inputs; default 0."""
     phi_head: PhiHead = "simplex"
-    """What makes phi positive."""
+    """Output activation that makes phi positive."""
     psi_head: PsiHead = "exp"
-    """What makes psi positive."""
+    """Output activation that makes psi positive."""
     standardise: Switch = "auto"
-    """Whether the networks read observations less their mean, over their spread."""
+    """Whether observations are standardized to zero mean and unit variance."""
     sampler: Sampler = "shared"
-    """Every positive against negatives that all share, or the paper's one label a tuple."""
+    """Negatives shared by all positives, or one label per tuple as in the paper."""
     density: Density = "auto"
-    """P^-: the uniform or a Gaussian density, or the observations seen, perhaps mixed."""
+    """P^-: a uniform or Gaussian density, the observations so far, or their mix with uniform."""
     uniform_share: float = 0.1
-    """Part of uniform draws in the mixed density."""
+    """Share of uniform draws in the mixed density."""
     negative_center: float = 0.0
     """Mean of the Gaussian density, in every coordinate."""
     negative_scale: float = 1.0
-    """Its standard deviation."""
+    """Standard deviation of the Gaussian density."""
     foresee_reward: Switch = "auto"
-    """Whether psi reads the reward with the next observation: it is then linear in phi."""
+    """Whether psi also reads the reward, which makes the reward linear in phi."""
     n_draws: int | None = None
-    """M, the draws of P^- that a round is planned on; by default 512."""
+    """M, the number of draws of P^- used for planning; default 512."""
     fit_steps: int | None = None
-    """Steps of Adam a round; by default 200."""
+    """Adam steps per round; default 200."""
     epochs: float = 0.0
-    """Passes over the data that these steps are at least, so that rare transitions are seen as
-    often when there is much data; 0 asks for none."""
+    """Minimum number of passes over the data per round; more data then means more Adam steps."""
     batch_size: int | None = None
-    """Transitions a step of Adam and of h; by default 128."""
+    """Transitions per Adam step and h; default 128."""
     n_negatives: int = 128
-    """Shared negatives a step of Adam and of h."""
+    """Shared negatives per Adam step and h."""
     learning_rate: float | None = None
-    """Of Adam at the start of a round; by default .05."""
+    """Learning rate of Adam at the start of a round; default 0.05."""
     final_rate: float | None = None
-    """The part of it that is left at the end of a round, on a straight line; by default .1."""
+    """Learning rate at the end of a round relative to the start (linear decay); default 0.1."""
     weight_decay: float | None = None
-    """How fast Adam shrinks the weights, in parts of the learning rate a step; by default 0."""
+    """Weight decay of AdamW; default 0."""
     warm_start: Switch = "auto"
-    """Whether a round goes on from the weights of the last one; auto: where that suits."""
-
-    def _check_neural(self) -> None:
-        for name in ("trajectories", "n_draws", "fit_steps", "batch_size", "n_negatives"):
-            if (value := getattr(self, name)) is not None:
-                check_size(name, value)
-        for name in ("hidden", "harmonics"):
-            if (value := getattr(self, name)) is not None:
-                check_size(name, value, least=0)
-        for name in ("negative_scale", "learning_rate"):
-            if (value := getattr(self, name)) is not None and not 0 < value < float("inf"):
-                raise ValueError(f"{name} must be positive, got {value}")
-        if not 0 <= self.epochs < float("inf"):
-            raise ValueError(f"epochs must be 0 or more, got {self.epochs}")
-        if self.final_rate is not None and not 0 <= self.final_rate <= 1:
-            raise ValueError(f"final_rate must be in [0, 1], got {self.final_rate}")
-        if self.weight_decay is not None and not 0 <= self.weight_decay < float("inf"):
-            raise ValueError(f"weight_decay must be 0 or more, got {self.weight_decay}")
-        if not 0 <= self.uniform_share <= 1:
-            raise ValueError(f"uniform_share must be in [0, 1], got {self.uniform_share}")
-        if not abs(self.negative_center) < float("inf"):
-            raise ValueError(f"negative_center must be finite, got {self.negative_center}")
+    """Whether training starts from the weights of the previous round instead of new ones."""
 
 
-# What a neural agent is made with where neither the user nor the environment says otherwise.
+@dataclass(frozen=True)
+class AgentConfig(NeuralConfig):
+    """All settings of an agent, apart from the environment and the seed."""
+
+    rank: int | None = None
+    """d, the dimension of the features; default: the rank declared by the environment."""
+    features: Features = "contrastive"
+    """Source of phi: contrastive loss, maximum likelihood, the true features, or no features."""
+    function_class: FunctionClass = "counts"
+    """All positive factors fitted to counts, or a finite class searched by enumeration."""
+    class_size: int = 16
+    """Number of members of the finite class, which contains the true factors."""
+    negatives: Negatives = "sampled"
+    """One sampled label per tuple as in the paper, or negatives replaced by their expectation."""
+    tilt: float = 0.0
+    """P^-(s) is proportional to exp(-tilt s / S); 0 is uniform. It determines C_S^-."""
+    schedule: ScheduleName = "practical"
+    """gamma = alpha H and lambda = ridge, or the constants of the theorem."""
+    alpha: float | None = None
+    """Scale of the practical bonus; default: suggested by the environment. 0 means no bonus."""
+    ridge: float = 1.0
+    """lambda of the practical schedule."""
+    failure: float = 0.05
+    """delta of the theory schedule."""
+    constant: float = 1.0
+    """c_0 of the theory schedule."""
+    covariance: CovarianceForm = "sum"
+    """The sum used in the analysis, or the average printed in the paper (erratum E1)."""
+    clip: Switch = "auto"
+    """Clip Q_h to [0, H - h + 1], in games to +-(H - h + 1); auto: in the practical schedule."""
+    reward: RewardKnowledge = "auto"
+    """Known as in the paper, or learned; auto: learned if known rewards reveal the solution."""
+    reward_alpha: float = 0.3
+    """Scale of the width of a learned reward, 1 / sqrt(visits), relative to alpha."""
+    epsilon: float = 0.0
+    """Share of uniform actions in the roll-in policy; 1 is uniform exploration."""
+    sweeps: int = 10
+    """Multiplicative update sweeps per round."""
+    reseed_every: int = 10
+    """Rounds between attempts to leave a local minimum with a second start; 0: never."""
+    pseudo: float = 0.5
+    """Pseudo-visits per pair and per latent, distributed like P^-."""
+
+    def __post_init__(self) -> None:
+        for name, kind in kinds_of(type(self)).items():
+            _check_setting(name, getattr(self, name), get_args(kind))
+        if self.function_class == "finite" and self.features != "contrastive":
+            raise ValueError(
+                f"features = {self.features!r} has no effect with function_class = 'finite', which"
+                " is fitted with the contrastive loss; use function_class = 'counts'"
+            )
+
+    @property
+    def clips(self) -> bool:
+        return self.clip == "on" or (self.clip == "auto" and self.schedule == "practical")
+
+
+@dataclass(frozen=True)
+class GameConfig(AgentConfig):
+    """The settings of a game agent, which add the equilibrium of line 15."""
+
+    equilibrium: Equilibrium = "cce"
+    """Any CCE of (Q-upper, Q-lower), the Nash equilibrium of their mean, or the tightest CCE."""
+    iota: float = 0.1
+    """c in iota_k = c / sqrt(k), the largest gain from a unilateral deviation."""
+
+
+# Defaults of a neural agent, used if neither the user nor the environment gives a value.
 DEFAULTS = {
-    "trajectories": 50,  # as the next ones from the pilot that opened the rich lock
+    "trajectories": 50,  # this and the next values solved RichLock in a pilot
     "fit_steps": 200,
     "batch_size": 128,
     "learning_rate": 0.05,
@@ -104,120 +194,101 @@ DEFAULTS = {
     "density": "seen",
     "warm_start": "off",
 }
-
-
-Features = Literal["contrastive", "likelihood", "true", "table"]
-FunctionClass = Literal["counts", "finite"]
-Negatives = Literal["sampled", "exact"]
-ScheduleName = Literal["practical", "theory"]
-CovarianceForm = Literal["sum", "averaged"]
-RewardKnowledge = Literal["auto", "known", "learnt"]
-Equilibrium = Literal["cce", "midpoint", "tight"]
-
-
-@dataclass(frozen=True)
-class AgentConfig(NeuralConfig):
-    """Everything that makes the agent, apart from the MDP and the seed."""
-
-    rank: int | None = None
-    """d, the size of the features; by default the rank the environment declares."""
-    features: Features = "contrastive"
-    """Where phi comes from: the contrastive loss, maximum likelihood, the truth, or no features."""
-    function_class: FunctionClass = "counts"
-    """All positive factors fitted on counts, or a finite class searched by enumeration."""
-    class_size: int = 16
-    """Members of the finite class, the truth among them."""
-    negatives: Negatives = "sampled"
-    """The paper's sampler (one label a tuple), or negatives replaced by their expectation."""
-    tilt: float = 0.0
-    """P^-(s) is proportional to exp(-tilt s / S); 0 is uniform. It sets the floor C_S^-."""
-    schedule: ScheduleName = "practical"
-    """gamma = alpha H and lambda = ridge, or the constants of the theorem."""
-    alpha: float | None = None
-    """Size of the practical bonus, by default what the environment suggests; 0 is no bonus."""
-    ridge: float = 1.0
-    """lambda of the practical schedule."""
-    failure: float = 0.05
-    """delta of the theory schedule."""
-    constant: float = 1.0
-    """c_0 of the theory schedule."""
-    covariance: CovarianceForm = "sum"
-    """The sum of the analysis, or the average printed in the paper (erratum E1)."""
-    clip: Switch = "auto"
-    """Clip Q_h to [0, H - h + 1], in games to plus or minus that; auto: with practical only."""
-    reward: RewardKnowledge = "auto"
-    """Known as in the paper, or learnt; auto learns it where knowing it gives the answer away."""
-    reward_alpha: float = 0.3
-    """Size of the learnt reward's own width, one over the root of the visits, relative to alpha."""
-    epsilon: float = 0.0
-    """Part of the roll-in's actions that are uniform; 1 is uniform exploration."""
-    sweeps: int = 10
-    """Multiplicative sweeps a round."""
-    reseed_every: int = 10
-    """Every so many rounds a second start is tried, which frees a fit that is stuck; 0 is never."""
-    pseudo: float = 0.5
-    """Pseudo-visits a pair and a latent, which look like P^-."""
-
-    def __post_init__(self) -> None:
-        for name, kind in kinds_of(type(self)).items():
-            if (choices := get_args(kind)) and isinstance(choices[0], str):
-                value = getattr(self, name)
-                if value not in choices:
-                    raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-        if self.rank is not None:
-            check_size("rank", self.rank)
-        check_size("class_size", self.class_size)
-        check_size("sweeps", self.sweeps)
-        check_size("reseed_every", self.reseed_every, least=0)
-        for name in ("alpha", "reward_alpha", "epsilon", "tilt"):
-            _at_least(name, getattr(self, name), 0)
-        for name in ("ridge", "constant", "pseudo", "failure"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        for name in ("epsilon", "failure"):
-            if getattr(self, name) > 1:
-                raise ValueError(f"{name} must be at most 1, got {getattr(self, name)}")
-        self._check_neural()
-        if self.function_class == "finite" and self.features != "contrastive":
-            raise ValueError(
-                f"function_class 'finite' goes with contrastive features, not {self.features!r}"
-            )
-
-    @property
-    def clips(self) -> bool:
-        return self.clip == "on" or (self.clip == "auto" and self.schedule == "practical")
-
-
-@dataclass(frozen=True)
-class GameConfig(AgentConfig):
-    """The same for a game, which adds the equilibrium of line 15."""
-
-    equilibrium: Equilibrium = "cce"
-    """Any CCE of (Q-upper, Q-lower), the Nash equilibrium of their mean, or the tightest CCE."""
-    iota: float = 0.1
-    """c of iota_k = c / sqrt(k), what a player may gain by leaving the equilibrium."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.iota < float("inf"):
-            raise ValueError(f"iota must be positive, got {self.iota}")
+TABULAR_ONLY = (  # settings without an effect on networks
+    "features",
+    "function_class",
+    "negatives",
+    "schedule",
+    "tilt",
+    "class_size",
+    "failure",
+    "constant",
+    "sweeps",
+    "reseed_every",
+    "pseudo",
+)
+C = TypeVar("C", bound=AgentConfig)
 
 
 def check_tabular(settings: Mapping[str, Any]) -> None:
-    """Stop at a setting of networks that tables would pass over; a given default asks nothing.
+    """Reject settings of networks, which have no effect on tables; defaults are accepted.
 
-    `trajectories` and `representation` mean something to tables too, and are checked elsewhere.
+    `representation` applies to tables too, and `resolve` checks `trajectories`.
     """
     for field in fields(NeuralConfig):
         value = settings.get(field.name)
         if field.name in ("trajectories", "representation") or value in (None, field.default):
             continue
         raise ValueError(
-            f"{field.name} = {value!r} is for networks; tables would pass it over, so leave it out"
-            " or use representation='neural'"
+            f"{field.name} = {value!r} is for networks and has no effect on tables; omit it or use"
+            " representation='neural'"
         )
 
 
-def _at_least(name: str, value: float | None, least: float) -> None:
-    if value is not None and not least <= value < float("inf"):
-        raise ValueError(f"{name} must be at least {least:g} and finite, got {value}")
+def resolve(config: C, env: Env) -> C:
+    """The configuration for a finite environment, with its suggestions filled in."""
+    if config.trajectories not in (None, 1):
+        raise ValueError(
+            f"trajectories = {config.trajectories} is for networks; tables take 1 trajectory per"
+            " step and round, so run more rounds"
+        )
+    rank = config.rank or env.rank
+    if rank is None and config.features in ("contrastive", "likelihood"):
+        raise ValueError(
+            f"the environment {env.name!r} declares no rank; pass one with rank=d (--rank d)"
+            f"{_measured_rank(env)}"
+        )
+    if config.function_class == "finite":
+        rank = env.kernel.features.shape[-1]  # the class contains the true factors
+    return _with_suggestions(config, env, rank=rank)
+
+
+def resolve_neural(config: C, env: ObservedEnv) -> C:
+    """The configuration for networks, completed by the environment and by DEFAULTS."""
+    for name in TABULAR_ONLY:
+        value, default = getattr(config, name), getattr(AgentConfig, name)
+        if value != default:
+            raise ValueError(
+                f"{name} = {value!r} needs tables; observations take {name} = {default!r}"
+            )
+    given = {name: value for name, value in vars(config).items() if value not in (None, "auto")}
+    suggested = {**DEFAULTS, **env.suggested, **given}
+    settings = {name: suggested[name] for name in DEFAULTS}
+    return _with_suggestions(
+        config, env, representation="neural", rank=config.rank or env.rank, **settings
+    )
+
+
+def _with_suggestions(config: C, env: Env | ObservedEnv, **changes: Any) -> C:
+    reward: RewardKnowledge = config.reward
+    if reward == "auto":
+        reward = "known" if env.reveals_reward else "learnt"
+    alpha = env.suggested_alpha if config.alpha is None else config.alpha
+    return replace(config, reward=reward, alpha=alpha, **changes)
+
+
+def _measured_rank(env: Env) -> str:
+    """A hint with the numerical rank of the transition table, if it is cheap to compute."""
+    if env.kernel.features.size > 2_000_000:
+        return ""
+    return f"; its table has rank {int(np.linalg.matrix_rank(env.kernel.table()).max())}"
+
+
+def _check_setting(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Check one setting against its type and limits."""
+    if choices and isinstance(choices[0], str):
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    elif value is None and NoneType in choices:
+        return
+    elif name in COUNTS:
+        check_size(name, value, COUNTS[name])
+    else:
+        low, high = RANGES.get(name, (0, inf))
+        is_number = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+        positive = name in POSITIVE
+        if not is_number or not low <= value <= high or (positive and value == 0):
+            kind = "a positive" if positive else "a finite"
+            limit = f" of at least {low:g}" if low == 0 and not positive else ""
+            limit = f"{limit} and at most {high:g}" if high < inf else limit
+            raise ValueError(f"{name} must be {kind} number{limit}, got {value!r}")

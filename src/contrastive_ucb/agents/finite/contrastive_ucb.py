@@ -1,11 +1,11 @@
-"""Algorithm 1, Contrastive UCB (l.128-154): lines 1 to 10 are in `learner`, 11 to 13 here.
+"""Algorithm 1, Contrastive UCB (l.128-154).
 
 | paper              | here                        | shape           | line   |
 |--------------------|-----------------------------|-----------------|--------|
 | Q-bar, V-bar       | `q`, `values`               | (B, H, S[, A])  | 11, 12 |
 | pi^k               | `policies`                  | (B, H, S, A)    | 13     |
 
-The peers are configurations of this class (`peers.PRESETS`).
+The baselines are configurations of this class (`presets.PRESETS`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.finite.config import AgentConfig, check_tabular
+from contrastive_ucb.agents.finite.config import AgentConfig
 from contrastive_ucb.agents.finite.learner import Learner
-from contrastive_ucb.agents.finite.neural_parts import check_table
 from contrastive_ucb.agents.finite.presets import preset
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 from contrastive_ucb.planning.value_iteration import greedy, plan
@@ -29,18 +28,19 @@ MDP = TabularMDP | ObservedEnv
 
 
 class ContrastiveUCB(Learner[AgentConfig]):
-    """Contrastive UCB on a finite MDP, or on several of one size, one a seed; or on observations.
+    """Contrastive UCB on a finite MDP, on several of the same size, or on observations.
 
-    env        a TabularMDP (or any of the built-in ones), or a list of them; or a ContinuousMDP, a
-               RichLock, a GymObserved
-    seed       of the random streams, at least 0; a list with a list of MDPs
-    algo       "contrastive-ucb" or a peer: rep-ucb, lsvi-ucb, ucbvi, no-bonus, epsilon-greedy,
+    env        a TabularMDP (or a built-in subclass), or a list with one MDP per seed; or a
+               ContinuousMDP, RichLock or GymObserved
+    seed       of the random streams, at least 0; a list if `env` is a list
+    algo       "contrastive-ucb" or a baseline: rep-ucb, lsvi-ucb, ucbvi, no-bonus, epsilon-greedy,
                uniform
-    negative_distribution  P^- (S,), any distribution that touches zero nowhere; None follows `tilt`
+    negative_distribution  P^- (S,) with positive probabilities; None: given by the setting `tilt`
     settings   changes to the configuration, see AgentConfig: rank=5, negatives="exact", ...
     """
 
     kind = "contrastive-ucb"
+    smallest_return = 0.0
 
     def __init__(
         self,
@@ -51,26 +51,27 @@ class ContrastiveUCB(Learner[AgentConfig]):
         negative_distribution: Array | None = None,
         **settings: Any,
     ):
-        envs, config = _mdps(env), preset(algo, **settings)
+        envs, config = _checked_mdps(env), preset(algo, **settings)
         super().__init__(envs, seed, algo, config, negative_distribution)
-        if self.world.n_listed:
-            check_tabular(vars(config))
-        shape = self.world.shape
+        shape = self.model.shape
         self._policies = np.full(shape, 1 / shape[-1])  # line 1: pi^0
         self.values = np.zeros(shape[:-1])
 
-    def _plan(self, kernel: Kernel, k: int) -> None:
-        q, self.values = plan(kernel, self._rewards() + self.bonus, self._ceiling())  # 11-12
-        if not np.isfinite(self.values).all():
-            raise ArithmeticError(f"V-bar has a NaN or infinite entry in round {k}")
-        self._policies = greedy(q)  # line 13
+    def round(self) -> None:
+        """One iteration of Algorithm 1. It costs H trajectories, or a multiple with networks."""
+        k, model = self.n_rounds + 1, self.model
+        with model.transaction(), one_thread():
+            model.add(self.sampler.collect(self.roll_in))  # line 4, Algorithm 3
+            self.kernel = model.fit()  # lines 6-8
+            self.bonus = model.bonus(self.kernel, k)  # lines 9-10
+            q, self.values = plan(self.kernel, model.rewards() + self.bonus, self.ceiling)  # 11-12
+            self.policies = greedy(_finite(q, f"round {k}"))  # line 13
+            model.keep(["last"], [self.values], self.limits)  # pi^k at other observations
+        self.n_rounds = k
 
     def _choose(self, step: int, bounds: list[Array], kept: str) -> Array:
-        if not np.isfinite(bounds[0]).all():
-            raise ArithmeticError(
-                f"Q-bar has a NaN or infinite entry at step {step} of round {self.n_rounds}"
-            )
-        return greedy(bounds[0])  # line 13 at other states
+        """Line 13 at other observations."""
+        return greedy(_finite(bounds[0], f"step {step} of round {self.n_rounds}"))
 
     @property
     def _planned(self) -> Array:
@@ -83,7 +84,7 @@ class ContrastiveUCB(Learner[AgentConfig]):
     @property
     def policies(self) -> Array:
         """pi^k of all seeds, (B, H, S, A)."""
-        check_table("policies", self.world)
+        self._check_table("policies")
         return self._policies
 
     @policies.setter
@@ -92,9 +93,9 @@ class ContrastiveUCB(Learner[AgentConfig]):
 
     @property
     def policy(self) -> Array:
-        """pi^k of the only seed, (H, S, A); `policies` has those of all seeds."""
-        check_table("policy", self.world)
-        self._only("agent.policies")
+        """pi^k of the only seed, (H, S, A); see `policies` for several seeds."""
+        self._check_table("policy")
+        self._check_single_seed("agent.policies")
         return np.asarray(self._policies[0])
 
     def predict(
@@ -104,19 +105,19 @@ class ContrastiveUCB(Learner[AgentConfig]):
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[IntArray, Any]:
-        """The actions for observations as Gymnasium gives them, one or a row of them.
+        """Actions for one observation or a batch, as returned by Gymnasium, and the next state.
 
-        A finite MDP shows (step, state). Elsewhere the step is the `state` of this method: None at
-        the first, then what came back. The policy is deterministic; `episode_start` is there for
-        tools that pass it.
+        An observation of a finite MDP is (step, state). For other environments `state` counts the
+        steps: pass None at the first step and then the returned value. The policy is deterministic;
+        `episode_start` is accepted for compatibility with Stable-Baselines3.
         """
-        self._only("agent.policies")
-        (probs,), state = self._seen(observation, state, [self._policies[0]], "last")
+        self._check_single_seed("agent.policies")
+        (probs,), state = self._policies_at(observation, state, [self._policies[0]], "last")
         return np.asarray(probs.argmax(-1)), state
 
     def state_of(self, seed: int) -> dict[str, Any]:
-        planned = {"policy": self._policies[seed], "values": self.values[seed]}
-        return {**super().state_of(seed), **planned}
+        plan = {"policy": self._policies[seed], "values": self.values[seed]}
+        return {**super().state_of(seed), **plan}
 
     def load_states(self, states: list[dict[str, Any]]) -> None:
         super().load_states(states)
@@ -124,17 +125,23 @@ class ContrastiveUCB(Learner[AgentConfig]):
         self.values = np.stack([state["values"] for state in states])
 
 
-def _mdps(env: MDP | Sequence[MDP]) -> list[MDP]:
-    """The MDPs without the wrappers that gymnasium.make puts around them."""
-    given = env if isinstance(env, Sequence) else [env]
-    inner = [getattr(one, "unwrapped", one) for one in given]
-    for one in inner:
-        players = len(one.action_shape) if isinstance(one, ObservedEnv) else 1
-        if isinstance(one, TabularGame) or players > 1:
-            raise ValueError(f"{one.name} is a game of two players; give it to ContrastiveULCB")
-        if not isinstance(one, (TabularMDP, ObservedEnv)):
+def _finite(q: Array, when: str) -> Array:
+    if not np.isfinite(q).all():
+        raise ArithmeticError(f"Q-bar has a NaN or infinite entry in {when}")
+    return q
+
+
+def _checked_mdps(env: MDP | Sequence[MDP]) -> list[MDP]:
+    """The MDPs without the wrappers of gymnasium.make."""
+    envs = env if isinstance(env, Sequence) else [env]
+    mdps = [getattr(wrapped, "unwrapped", wrapped) for wrapped in envs]
+    for mdp in mdps:
+        players = len(mdp.action_shape) if isinstance(mdp, ObservedEnv) else 1
+        if isinstance(mdp, TabularGame) or players > 1:
+            raise ValueError(f"{mdp.name} is a two-player game; use ContrastiveULCB")
+        if not isinstance(mdp, (TabularMDP, ObservedEnv)):
             raise ValueError(
-                f"{type(one).__name__} is not a finite MDP; give its arrays to TabularMDP(P, r), or"
-                " an environment with Box observations by its id to GymObserved"
+                f"{type(mdp).__name__} is not a finite MDP; pass its arrays as TabularMDP(P, r), or"
+                " an environment with Box observations as GymObserved(id)"
             )
-    return inner
+    return mdps

@@ -1,4 +1,13 @@
-"""A pair of policies, one a player, with the round it comes from and what vouches for it."""
+"""Algorithm 2, Contrastive ULCB (l.238-257). It differs from Algorithm 1 in its last lines only.
+
+| paper              | here                             | shape              | line   |
+|--------------------|----------------------------------|--------------------|--------|
+| V-upper, V-lower   | `bounds.v_upper`, `.v_lower`     | (B, H, S)          | 13, 14 |
+| sigma^k            | `bounds.joint`                   | (B, H, S, A1, A2)  | 15     |
+| pi^k, nu^k         | `last.row`, `last.column`        | (B, H, S, A1 or A2)| 16     |
+
+The baselines are configurations of this class (`presets.GAME_PRESETS`).
+"""
 
 from __future__ import annotations
 
@@ -9,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.finite.config import GameConfig, check_tabular
+from contrastive_ucb.agents.finite.config import GameConfig
 from contrastive_ucb.agents.finite.learner import Learner
-from contrastive_ucb.agents.finite.neural_parts import check_table
 from contrastive_ucb.agents.finite.presets import game_preset
 from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
+from contrastive_ucb.core.runtime import one_thread
+from contrastive_ucb.data.sampler import uniforms
 from contrastive_ucb.envs.batch import draw
-from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularGame
 from contrastive_ucb.planning.markov_game import Bounds, independent, marginals, plan_bounds
@@ -27,15 +36,18 @@ from contrastive_ucb.planning.matrix_game import (
     solve_nash,
 )
 
+Game = TabularGame | ObservedEnv
+PROFILES = ("last", "best", "drawn")  # the rounds whose policies are stored
+
 
 @dataclass(frozen=True)
 class Profile:
-    """The policies of both players, one pair a seed.
+    """The policies of both players in one round, per seed.
 
     row          pi            (B, H, S, A1)
     column       nu            (B, H, S, A2)
-    certificate  V_up - V_low  (B,)  at the first state: how exploitable the pair may be
-    number       k             (B,)  the round that planned it, 0 before the first
+    certificate  V_up - V_low  (B,)  at the initial state: a bound on the exploitability
+    number       k             (B,)  the round, 0 before the first
     """
 
     row: Array
@@ -45,15 +57,12 @@ class Profile:
 
     @staticmethod
     def uniform(shape: tuple[int, ...], n_actions: tuple[int, int]) -> Profile:
-        """Where all seeds start; shape is (B, H, S)."""
+        """The uniform policies before the first round; shape is (B, H, S)."""
         row, column = (np.full((*shape, count), 1 / count) for count in n_actions)
         return Profile(row, column, np.full(shape[0], np.inf), np.zeros(shape[0], dtype=np.int64))
 
     def updated(self, seeds: BoolArray, other: Profile) -> Profile:
-        """The pairs of `other` where `seeds` (B,) is true, and these elsewhere.
-
-        A new one: whoever kept the old arrays keeps what they were.
-        """
+        """A new profile with the policies of `other` for the seeds (B,) that are true."""
         wide = seeds[:, None, None, None]
         return Profile(
             np.where(wide, other.row, self.row),
@@ -63,13 +72,7 @@ class Profile:
         )
 
     def state_of(self, seed: int) -> dict[str, Any]:
-        at = slice(seed, seed + 1)
-        return {
-            "row": self.row[at],
-            "column": self.column[at],
-            "certificate": self.certificate[at],
-            "number": self.number[at],
-        }
+        return {name: array[seed : seed + 1] for name, array in vars(self).items()}
 
     @staticmethod
     def of_states(states: list[dict[str, Any]]) -> Profile:
@@ -77,23 +80,21 @@ class Profile:
         return Profile(*(np.concatenate([state[name] for state in states]) for name in names))
 
 
-Game = TabularGame | ObservedEnv
-
-
 class ContrastiveULCB(Learner[GameConfig]):
-    """Contrastive ULCB on a finite zero-sum game, or on several of one size; or on observations.
+    """Contrastive ULCB on a finite zero-sum game, on several of the same size, or on observations.
 
-    env        a TabularGame (or LowRankGame, LockGame), or a list of them; or a RichLockGame
-    seed       of the random streams, at least 0; a list with a list of games
-    algo       "contrastive-ulcb" or a peer: rep-ulcb, omni-vi, midpoint-nash, tight-cce, no-bonus,
-               uniform
-    negative_distribution  P^- (S,), any distribution that touches zero nowhere; None follows `tilt`
+    env        a TabularGame (or LowRankGame, LockGame), or a list with one game per seed; or a
+               RichLockGame
+    seed       of the random streams, at least 0; a list if `env` is a list
+    algo       "contrastive-ulcb" or a baseline: rep-ulcb, omni-vi, midpoint-nash, tight-cce,
+               no-bonus, uniform
+    negative_distribution  P^- (S,) with positive probabilities; None: given by the setting `tilt`
     settings   changes to the configuration, see GameConfig: rank=5, negatives="exact", iota=.01
     """
 
     kind = "contrastive-ulcb"
-    _streams = ("round", "act")  # the last is for `predict`
-    _least = -1.0
+    smallest_return = -1.0
+    _streams = ("round", "act")  # for `drawn`, and for `predict`
 
     def __init__(
         self,
@@ -104,44 +105,127 @@ class ContrastiveULCB(Learner[GameConfig]):
         negative_distribution: Array | None = None,
         **settings: Any,
     ):
-        envs, config = _games(env), game_preset(algo, **settings)
+        envs, config = _checked_games(env), game_preset(algo, **settings)
         super().__init__(envs, seed, algo, config, negative_distribution)
-        if self.world.n_listed:
-            check_tabular(vars(config))
-        n_seeds, horizon, n_states, n_joint = self.world.shape
-        rows, columns = self.world.action_shape
+        n_seeds, horizon, n_states, n_joint = self.model.shape
+        rows, columns = self.model.action_shape
         self.n_actions = rows, columns
         shape = (n_seeds, horizon, n_states)
         joint = np.full((*shape, rows, columns), 1 / n_joint)  # line 1: sigma^0
         self.bounds = Bounds(joint, np.zeros(shape), np.zeros(shape))
-        listed = (n_seeds, horizon, self.world.n_listed)
-        self.last, self.best, self.drawn = (
-            Profile.uniform(listed, self.n_actions) for _ in range(3)
-        )
-        self.cce_gap = np.zeros(n_seeds)  # of this round, the largest over states and steps
-        self.cce_stages = np.zeros((n_seeds, len(STAGES)), dtype=np.int64)  # games solved by each
+        self.n_stored = n_states if self.is_tabular else 0  # the states of networks change
+        start = Profile.uniform((n_seeds, horizon, self.n_stored), self.n_actions)
+        self.last = self.best = self.drawn = start
+        self.cce_gap = np.zeros(n_seeds)  # of this round, the maximum over states and steps
+        self.cce_stages = np.zeros((n_seeds, len(STAGES)), dtype=np.int64)  # games by solver stage
+
+    def round(self) -> None:
+        """One iteration of Algorithm 2. It costs H trajectories, or a multiple with networks."""
+        k, model = self.n_rounds + 1, self.model
+        with model.transaction(), one_thread():
+            model.add(self.sampler.collect(self.roll_in))  # line 4, Algorithm 4
+            self.kernel = model.fit()  # lines 6-8
+            self.bonus = model.bonus(self.kernel, k)  # lines 9-10
+            self.cce_gap = np.zeros(len(self.seeds))
+            self.bounds = plan_bounds(
+                self.kernel,
+                model.rewards(),
+                self.bonus,
+                self.n_actions,
+                self._joint_policy,
+                self.ceiling,
+            )  # lines 11-15
+            self._store_policies(k)  # line 16
+            names = [name for name in PROFILES if getattr(self, name).number[0] == k]
+            model.keep(names, self._planned_values, self.limits)  # sigma^k at other observations
+        self.n_rounds = k
+
+    def _store_policies(self, k: int) -> None:
+        """Line 16: pi^k and nu^k, the best round so far, and a uniformly drawn round."""
+        width = self.bounds.v_upper[:, 0] - self.bounds.v_lower[:, 0]
+        certificate = (width * self.model.initial).sum(-1)
+        pair = marginals(self.bounds.joint[:, :, : self.n_stored])
+        self.last = Profile(*pair, certificate, np.full(len(self.seeds), k))
+        better = certificate <= self.best.certificate  # of equal rounds the later one
+        self.best = self.best.updated(better, self.last)
+        replaced = uniforms(self.streams["round"], 1)[:, 0] * k < 1  # with probability 1 / k
+        self.drawn = self.drawn.updated(replaced, self.last)
+
+    def _joint_policy(self, step: int, upper: Array, lower: Array) -> Array:
+        """Line 15 at the states planned on; updates `cce_gap` and `cce_stages`.
+
+        returns (B, S, A1, A2)
+        """
+        guess = self.bounds.joint[:, step] if self.is_tabular else None  # of the previous round
+        cce = self._equilibrium(step, self.n_rounds + 1, upper, lower, guess)
+        self.cce_gap = np.maximum(self.cce_gap, cce.gap.max(-1))
+        self.cce_stages = self.cce_stages + (cce.stage[..., None] == np.arange(len(STAGES))).sum(1)
+        return cce.joint
+
+    def _choose(self, step: int, bounds: list[Array], kept: str) -> Array:
+        """Line 15 at other observations, with iota_k of the stored round k."""
+        upper, lower = (q.reshape(1, -1, *self.n_actions) for q in bounds)
+        cce = self._equilibrium(step, int(getattr(self, kept).number[0]), upper, lower)
+        return cce.joint.reshape(bounds[0].shape)
+
+    def _equilibrium(
+        self, step: int, k: int, upper: Array, lower: Array, guess: Array | None = None
+    ) -> CCE:
+        """Line 15 of round k for all seeds and states of one step.
+
+        upper, lower, guess  (B, S, A1, A2)
+
+        `solve_cce` raises an error if the gap of a CCE exceeds iota_k. The Nash equilibrium of the
+        midpoint need not be a CCE and is not checked.
+        """
+        for name, q in (("upper", upper), ("lower", lower)):
+            if not np.isfinite(q).all():
+                raise ArithmeticError(
+                    f"Q-{name} has a NaN or infinite entry at step {step} of round {k}"
+                )
+        if self.config.equilibrium == "midpoint":
+            nash = solve_nash((upper + lower) / 2)
+            joint = independent(nash.row, nash.column)
+            gap = deviation_gain(joint, upper, lower)
+            return CCE(joint, gap, np.full(gap.shape, STAGES.index("midpoint")))
+        if self.config.equilibrium == "tight":
+            return solve_cce(upper, lower, self._iota(k), objective="tight")
+        return solve_cce(upper, lower, self._iota(k), start=guess)
+
+    def _iota(self, k: int) -> float:
+        return self.config.iota / sqrt(k)
 
     @property
     def iota(self) -> float:
-        """iota_k = c / sqrt(k), which the theorem asks for (l.287), in the next round."""
+        """iota_k = c / sqrt(k) of the next round, as the theorem requires (l.287)."""
         return self._iota(self.n_rounds + 1)
+
+    @property
+    def _planned(self) -> Array:
+        return self.bounds.joint.reshape(self.model.shape)
+
+    @property
+    def _planned_values(self) -> list[Array]:
+        return [self.bounds.v_upper, self.bounds.v_lower]
 
     @property
     def policies(self) -> tuple[Array, Array]:
         """pi (H, S, A1) and nu (H, S, A2) of the round with the smallest certificate.
 
-        This is what the only seed recommends; `best`, `last` and `drawn` have those of all seeds.
+        For several seeds see `best`, `last` and `drawn`.
         """
-        check_table("policies", self.world)
-        self._only("agent.best.row and agent.best.column")
+        self._check_table("policies")
+        self._check_single_seed("agent.best.row and agent.best.column")
         return self.best.row[0], self.best.column[0]
 
     @property
     def certificate(self) -> float:
-        """V-upper - V-lower of `policies`: it bounds what both players together can gain from
-        leaving them, up to 2H iota_k and the bias of the model (l.402-414). Not so with the Nash
-        equilibrium of the midpoint, which need not be a CCE."""
-        self._only("agent.best.certificate")
+        """V-upper - V-lower of `policies`.
+
+        It bounds the gain of both players from deviating, up to 2H iota_k and the bias of the model
+        (l.402-414). The bound does not hold for the Nash equilibrium of the midpoint.
+        """
+        self._check_single_seed("agent.best.certificate")
         return float(self.best.certificate[0])
 
     def predict(
@@ -151,129 +235,49 @@ class ContrastiveULCB(Learner[GameConfig]):
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[tuple[IntArray, IntArray], Any]:
-        """An action of each player for observations, one or a row of them, as in ContrastiveUCB.
+        """Actions of both players for one observation or a batch, as in ContrastiveUCB.
 
-        Equilibria are mixed, so actions are drawn unless `deterministic` asks for the likeliest.
-        `episode_start` is there for tools that pass it.
+        Equilibria are mixed, so actions are drawn; `deterministic` takes the most likely ones.
         """
-        self._only("agent.best.row and agent.best.column")
+        self._check_single_seed("agent.best.row and agent.best.column")
         tables = [self.best.row[0], self.best.column[0]]
-        (row, column), state = self._seen(observation, state, tables, "best")
+        (row, column), state = self._policies_at(observation, state, tables, "best")
         if deterministic:
             return (np.asarray(row.argmax(-1)), np.asarray(column.argmax(-1))), state
         uniform = self.streams["act"][0].random((2, *row.shape[:-1]))
         return (draw(row, uniform[0]), draw(column, uniform[1])), state
 
-    @property
-    def _planned(self) -> Array:
-        return self.bounds.joint.reshape(self.world.shape)
-
-    @property
-    def _planned_values(self) -> list[Array]:
-        return [self.bounds.v_upper, self.bounds.v_lower]
-
-    def _kept(self, k: int) -> list[str]:
-        names = ("last", "best", "drawn")
-        return [name for name in names if getattr(self, name).number[0] == k]
-
-    def _choose(self, step: int, bounds: list[Array], kept: str) -> Array:
-        """Line 15 at other states, with iota_k of the kept round k: later rounds change nothing."""
-        upper, lower = (q.reshape(1, -1, *self.n_actions) for q in bounds)
-        found = self._equilibrium(step, int(getattr(self, kept).number[0]), upper, lower)
-        return found.joint.reshape(bounds[0].shape)
-
-    def _plan(self, kernel: Kernel, k: int) -> None:
-        self.cce_gap = np.zeros(len(self.seeds))
-        bounds = plan_bounds(
-            kernel,
-            self._rewards(),
-            self.bonus,
-            self.n_actions,
-            self._joint_at,
-            self._ceiling(),
-        )
-        width = bounds.v_upper[:, 0] - bounds.v_lower[:, 0]
-        certificate = (width * self.world.initial).sum(-1)
-        self.bounds = bounds
-        listed = bounds.joint[:, :, : self.world.n_listed]
-        self.last = Profile(*marginals(listed), certificate, np.full(len(self.seeds), k))  # line 16
-        better = certificate <= self.best.certificate  # ties: the later round
-        self.best = self.best.updated(better, self.last)
-        self.drawn = self.drawn.updated(self._uniforms("round", 1)[:, 0] * k < 1, self.last)
-
-    def _joint_at(self, step: int, upper: Array, lower: Array) -> Array:
-        """Line 15 for the states that are planned on, with its accounts.   (B, S, A1, A2)"""
-        # A guess is of use where the states are those of the last round.
-        guess = self.bounds.joint[:, step] if self.world.n_listed else None
-        found = self._equilibrium(step, self.n_rounds + 1, upper, lower, guess)
-        self.cce_gap = np.maximum(self.cce_gap, found.gap.max(-1))
-        solved = (found.stage[..., None] == np.arange(len(STAGES))).sum(1)
-        self.cce_stages = self.cce_stages + solved
-        return found.joint
-
-    def _iota(self, k: int) -> float:
-        return self.config.iota / sqrt(k)
-
-    def _equilibrium(
-        self, step: int, k: int, upper: Array, lower: Array, guess: Array | None = None
-    ) -> CCE:
-        """Line 15 of round k for all seeds and states of one step.
-
-        upper, lower, guess  (B, S, A1, A2)
-
-        A CCE whose measured gap is above iota_k is an error. Only the Nash equilibrium of the
-        midpoint is taken as it is, since it promises no CCE.
-        """
-        for name, q in (("upper", upper), ("lower", lower)):
-            if not np.isfinite(q).all():
-                raise ArithmeticError(
-                    f"Q-{name} has a NaN or infinite entry at step {step} of round {k}"
-                )
-        kind, iota = self.config.equilibrium, self._iota(k)
-        if kind == "midpoint":
-            nash = solve_nash((upper + lower) / 2)
-            joint = independent(nash.row, nash.column)
-            gap = deviation_gain(joint, upper, lower)
-            return CCE(joint, gap, np.full(gap.shape, STAGES.index("midpoint")))
-        if kind == "tight":
-            return solve_cce(upper, lower, iota, objective="tight")
-        return solve_cce(upper, lower, iota, start=guess)
-
     def state_of(self, seed: int) -> dict[str, Any]:
-        bounds = {
-            "joint": self.bounds.joint[seed],
-            "v_upper": self.bounds.v_upper[seed],
-            "v_lower": self.bounds.v_lower[seed],
-        }
-        profiles = {name: getattr(self, name).state_of(seed) for name in ("last", "best", "drawn")}
+        bounds = {name: array[seed] for name, array in vars(self.bounds).items()}
+        profiles = {name: getattr(self, name).state_of(seed) for name in PROFILES}
         cce = {"cce_gap": float(self.cce_gap[seed]), "cce_stages": self.cce_stages[seed]}
         return {**super().state_of(seed), "bounds": bounds, **profiles, **cce}
 
     def load_states(self, states: list[dict[str, Any]]) -> None:
         super().load_states(states)
-        bounds = [state["bounds"] for state in states]
         names = ("joint", "v_upper", "v_lower")
-        self.bounds = Bounds(*(np.stack([one[name] for one in bounds]) for name in names))
+        self.bounds = Bounds(
+            *(np.stack([state["bounds"][name] for state in states]) for name in names)
+        )
         self.last, self.best, self.drawn = (
-            Profile.of_states([state[name] for state in states])
-            for name in ("last", "best", "drawn")
+            Profile.of_states([state[name] for state in states]) for name in PROFILES
         )
         self.cce_gap = np.array([state["cce_gap"] for state in states])
         self.cce_stages = np.stack([state["cce_stages"] for state in states])
 
 
-def _games(env: Game | Sequence[Game]) -> list[Game]:
-    """The games without the wrappers that PettingZoo puts around them."""
-    given = env if isinstance(env, Sequence) else [env]
-    inner = [getattr(one, "unwrapped", one) for one in given]
-    for one in inner:
-        if isinstance(one, ObservedEnv) and len(one.action_shape) == 2:
+def _checked_games(env: Game | Sequence[Game]) -> list[Game]:
+    """The games without the wrappers of PettingZoo."""
+    envs = env if isinstance(env, Sequence) else [env]
+    games = [getattr(wrapped, "unwrapped", wrapped) for wrapped in envs]
+    for game in games:
+        if isinstance(game, ObservedEnv) and len(game.action_shape) == 2:
             continue
-        if not isinstance(one, TabularGame):
-            players = len(getattr(one, "possible_agents", ()))
-            what = f" has {players} players and" if players not in (0, 2) else ""
+        if not isinstance(game, TabularGame):
+            players = len(getattr(game, "possible_agents", ()))
+            counted = f" has {players} players and" if players not in (0, 2) else ""
             raise ValueError(
-                f"{type(one).__name__}{what} is not a finite zero-sum game of two players; give"
-                " its arrays to TabularGame(P, r), or an MDP to ContrastiveUCB"
+                f"{type(game).__name__}{counted} is not a finite two-player zero-sum game; pass its"
+                " arrays as TabularGame(P, r), or use ContrastiveUCB for an MDP"
             )
-    return inner
+    return games

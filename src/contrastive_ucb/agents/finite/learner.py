@@ -1,59 +1,95 @@
-"""What Algorithms 1 and 2 share: data, features and bonus, lines 1 to 10, for all seeds at once.
+"""What Algorithms 1 and 2 share: construction, policies at observations, saving and loading.
 
-| paper              | here                        | shape           | line   |
-|--------------------|-----------------------------|-----------------|--------|
-| pi^{k-1}           | `roll_in`, `acts`           | (B, H, S, A)    | 1, 4   |
-| D_h^k, D~_h^k      | `world`                     |                 | 4      |
-| phi^, psi^, P^     | `kernel`                    | (B, H, Z, d)    | 6-8    |
-| beta_h^k           | `bonus`                     | (B, H, S, A)    | 10     |
+| paper                     | here        | shape         | line  |
+|---------------------------|-------------|---------------|-------|
+| pi^{k-1}                  | `roll_in`   | (B, H, S, A)  | 1, 4  |
+| Algorithms 3 and 4        | `sampler`   |               | 4     |
+| D, D~, phi^, psi^, Sigma^ | `model`     |               | 4-9   |
+| P^                        | `kernel`    | (B, H, Z, d)  | 8     |
+| beta_h^k                  | `bonus`     | (B, H, S, A)  | 10    |
 
-The paper updates h = H, ..., 1 one by one; lines 6 to 10 do not look at V, so all h go at once
-here and only what follows runs backwards. In a game A counts joint actions and z is (s, a, b).
-
-A `world` does lines 4 to 10: `TabularWorld` with every pair in tables, or `ObservedWorld` with
-networks, where S counts the draws of P^- that stand for infinitely many states.
+The paper updates h = H, ..., 1 one at a time. Lines 6 to 10 do not depend on V, so they are
+computed for all h at once; only planning runs backwards. In a game A counts joint actions and
+z = (s, a, b).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from contrastive_ucb.agents.finite.config import AgentConfig
-from contrastive_ucb.agents.finite.neural_parts import resolve_neural
-from contrastive_ucb.agents.finite.observation import checked_observation, checked_vectors
-from contrastive_ucb.agents.finite.observed_world import ObservedWorld
-from contrastive_ucb.agents.finite.parts import resolve
-from contrastive_ucb.agents.finite.tables import HasTables
-from contrastive_ucb.agents.finite.tabular_world import TabularWorld
-from contrastive_ucb.agents.finite.world import Limits, World
+from contrastive_ucb.agents.finite.config import (
+    AgentConfig,
+    check_tabular,
+    resolve,
+    resolve_neural,
+)
+from contrastive_ucb.agents.finite.tabular_model import TabularModel
 from contrastive_ucb.bonus.schedule import Coefficients
-from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
-from contrastive_ucb.core.runtime import one_thread
-from contrastive_ucb.envs.batch import Env
+from contrastive_ucb.data.counts import PairTotals
+from contrastive_ucb.data.sampler import ObservedSampler, TabularSampler
+from contrastive_ucb.envs.batch import Env, EnvBatch
 from contrastive_ucb.envs.finite_twin import one_hot
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.observed import ObservedEnv
+from contrastive_ucb.envs.observed import ObservedEnv, check_observed
 
 if TYPE_CHECKING:
     from contrastive_ucb.training.learn import Result
     from contrastive_ucb.training.loop import Session
 
-
 C = TypeVar("C", bound=AgentConfig)
 
 
-class Learner(HasTables, ABC, Generic[C]):
-    """Rounds of data, features, bonus and planning; a subclass says what planning is."""
+class Sampler(Protocol):
+    """`TabularSampler` or `ObservedSampler`: collects the data of one round (line 4)."""
 
-    kind: str  # what a saved agent is recognised by
+    trajectories_per_round: int
+    steps_per_round: int
+
+    def collect(self, policy: Any) -> Any: ...
+
+
+class Model(Protocol):
+    """`TabularModel` or `NeuralModel`: data, representation and bonus, lines 4 to 10.
+
+    A model has finitely many states to plan on, all S states or M draws of P^-, so that planning is
+    the same for both. The methods are documented in `NeuralModel`.
+    """
+
+    shape: tuple[int, int, int, int]
+    action_shape: tuple[int, ...]
+    initial: Array
+    log_det: Array
+
+    @property
+    def metrics(self) -> dict[str, Array]: ...
+    def schedule(self, k: int, /) -> Coefficients: ...
+    def transaction(self) -> AbstractContextManager[None]: ...
+    def add(self, data: Any, /) -> None: ...
+    def fit(self) -> Kernel: ...
+    def bonus(self, kernel: Kernel, k: int) -> Array: ...
+    def rewards(self) -> Array: ...
+    def keep(self, names: Sequence[str], values: Sequence[Array], limits: Any) -> None: ...
+    def q_bounds(self, name: str, step: int, observations: Array) -> list[Array] | None: ...
+    def state_of(self, seed: int) -> dict[str, Any]: ...
+    def load_states(self, states: list[dict[str, Any]]) -> None: ...
+
+
+class Learner(ABC, Generic[C]):
+    """An agent with a model of its environment; a subclass implements the rounds."""
+
+    kind: str  # identifies the class of a saved agent
+    smallest_return: float  # relative to the largest return
+    _streams: tuple[str, ...] = ()  # random streams in addition to those of the model
 
     def __init__(
         self,
@@ -64,43 +100,70 @@ class Learner(HasTables, ABC, Generic[C]):
         negative_distribution: Array | None = None,
     ):
         seeds = seed if isinstance(seed, (Sequence, np.ndarray)) else [seed]
-        self.seeds = [check_seed(one) for one in seeds]
+        self.seeds = [_checked_seed(value) for value in seeds]
         if len(envs) != len(self.seeds) or not envs:
             raise ValueError(
-                f"{len(envs)} environments and {len(self.seeds)} seeds; give one environment for "
-                "each seed, for example [env] * 3 with seed=[0, 1, 2]"
+                f"got {len(envs)} environments and {len(self.seeds)} seeds; pass one environment"
+                " per seed, for example [env] * 3 with seed=[0, 1, 2]"
             )
-        self.envs, self.algo = _as_represented(envs, config), algo
-        kind = ObservedWorld if isinstance(self.envs[0], ObservedEnv) else TabularWorld
-        names = (*kind.streams, *self._streams)
-        self.streams = {name: [stream(s, name) for s in self.seeds] for name in names}
-        self.config, self.world = self._made(config, negative_distribution)
+        self.envs, self.algo = _represented(envs, config), algo
+        self.streams: dict[str, list[np.random.Generator]] = {}
+        self.config: C
+        self.model: Model
+        self.sampler: Sampler
+        self.is_tabular = not isinstance(self.envs[0], ObservedEnv)
+        if self.is_tabular:
+            self._make_tabular(config, negative_distribution)
+        else:
+            self._make_neural(config, negative_distribution)
         self.n_rounds = 0
-        self.bonus = np.zeros(self.world.shape)
-        self.log_det = np.zeros(len(self.seeds))  # of Sigma, summed over steps
         self.kernel: Kernel | None = None
+        self.bonus = np.zeros(self.model.shape)
+        horizon = self.model.shape[1]
+        # H - h + 1, the largest return from step h on; None leaves Q unclipped as in the paper
+        self.ceiling = np.arange(horizon, 0.0, -1.0) if self.config.clips else None
 
-    _streams: tuple[str, ...] = ()  # random streams of the algorithm, beside those of the world
+    def _make_tabular(self, config: C, negative_distribution: Array | None) -> None:
+        check_tabular(vars(config))
+        envs: list[Any] = self.envs
+        self.config = resolve(config, envs[0])
+        self._make_streams(TabularModel.streams)
+        model = TabularModel(envs, self.seeds, self.config, negative_distribution)
+        self.model, self.sampler = model, TabularSampler(model.batch, model.negatives, self.streams)
 
-    def round(self) -> None:
-        """One iteration of the algorithm, which costs H trajectories, or a multiple of that."""
-        k = self.n_rounds + 1
-        self.world.collect(self, k)  # line 4
-        self.kernel = self.world.fit(k)  # lines 6-8
-        with one_thread():
-            self.bonus, self.log_det = self.world.bonus(self.kernel, k)  # lines 9-10
-        self._plan(self.kernel, k)
-        self.world.settle(self._kept(k), self._planned_values, self._limits())
-        self.n_rounds = k
+    def _make_neural(self, config: C, negative_distribution: Array | None) -> None:
+        from contrastive_ucb.agents.finite.neural_model import NeuralModel  # imports torch
+
+        if len(self.envs) > 1:
+            raise ValueError(
+                f"networks are trained one seed at a time, got {len(self.envs)} seeds; create one"
+                " agent per seed"
+            )
+        if negative_distribution is not None:
+            raise ValueError("negative_distribution is for tables; for observations use density")
+        env: Any = self.envs[0]
+        self.config = resolve_neural(config, env)
+        self._make_streams(NeuralModel.streams)
+        model = NeuralModel(env, self.config, self.streams)
+        self.model, self.sampler = model, ObservedSampler(env, model.trajectories, self.streams)
+
+    def _make_streams(self, names: tuple[str, ...]) -> None:
+        for name in (*names, *self._streams):
+            self.streams[name] = [stream(seed, name) for seed in self.seeds]
+
+    def __repr__(self) -> str:
+        name, env = type(self).__name__, self.envs[0].name
+        rounds = f"{self.n_rounds} round" + "s" * (self.n_rounds != 1)
+        return f"{name}({env!r}, algo={self.algo!r}, seeds={self.seeds}, {rounds})"
 
     @abstractmethod
-    def _plan(self, kernel: Kernel, k: int) -> None:
-        """The lines after the bonus: values and policies of round k."""
+    def round(self) -> None:
+        """One iteration of the algorithm."""
 
     @property
     @abstractmethod
     def _planned(self) -> Array:
-        """What was planned last, joint in a game   (B, H, S, A)"""
+        """The policy at the states planned on, joint in a game   (B, H, S, A)"""
 
     @property
     @abstractmethod
@@ -109,26 +172,34 @@ class Learner(HasTables, ABC, Generic[C]):
 
     @abstractmethod
     def _choose(self, step: int, bounds: list[Array], kept: str) -> Array:
-        """The (joint) policy where Q-upper, and in a game Q-lower, of the kept plan are these.
+        """The (joint) policy of a stored round, given its Q-upper and in a game Q-lower.
 
         bounds  each (n, A); returns (n, A)
         """
 
-    def _kept(self, k: int) -> list[str]:
-        """The names under which the policy of round k stays."""
-        return ["last"]
+    @property
+    def limits(self) -> tuple[Array, Array] | None:
+        """The smallest and the largest Q_h, each (H,); None: not clipped."""
+        return None if self.ceiling is None else (self.smallest_return * self.ceiling, self.ceiling)
 
     @property
-    def roll_in(self) -> Array:
-        """What the next round acts with, pi^{k-1}; epsilon-greedy and uniform mix it.
+    def roll_in(self) -> Any:
+        """pi^{k-1}, with uniform actions mixed in for epsilon-greedy and uniform exploration.
 
-        returns (B, H, S, A)
+        A table (B, H, S, A), or for observations the function `acts`.
         """
-        return self.mixed(self._planned)
+        return self.mixed(self._planned) if self.is_tabular else self.acts
 
     def acts(self, step: int, observations: Array) -> Array:
-        """The same at any observation   (n, D) -> (n, A)"""
+        """The roll-in policy at observations   (n, D) -> (n, A)"""
+        when = f"step {step} of round {self.n_rounds + 1}"
+        check_observed(self.envs[0].name, "observation", observations, when)
         return self.mixed(self.policy_at(step, observations))
+
+    def mixed(self, policy: Array) -> Array:
+        """A policy with a share epsilon of uniform actions."""
+        epsilon = self.config.epsilon
+        return np.asarray((1 - epsilon) * policy + epsilon / policy.shape[-1])
 
     def policy_at(self, step: int, observations: Array, kept: str = "last") -> Array:
         """The planned policy at observations, joint in a game   (n, D) -> (n, A)"""
@@ -141,152 +212,176 @@ class Learner(HasTables, ABC, Generic[C]):
 
         Before the first round the policy is uniform and the values are 0.
         """
-        bounds = self.world.bounds(kept, step, observations)
+        bounds = self.model.q_bounds(kept, step, observations)
         if bounds is None:
-            n_joint = self.world.shape[-1]
+            n_joint = self.model.shape[-1]
             policy = np.full((len(observations), n_joint), 1 / n_joint)
             return policy, [np.zeros(len(policy)) for _ in self._planned_values]
         policy = self._choose(step, bounds, kept)
         return policy, [np.asarray((policy * q).sum(-1)) for q in bounds]
 
+    def _policies_at(
+        self, observation: Any, state: Any, tables: Sequence[Array], kept: str
+    ) -> tuple[list[Array], Any]:
+        """The policy of each player for `predict`, and the next `state`.
+
+        Tables (H, S, A) are indexed by (step, state). For other observations `state` is the step,
+        and None is the first step.
+        """
+        if self.is_tabular:
+            index = _checked_index(observation, tables[0].shape[:2])
+            return [table[index[..., 0], index[..., 1]] for table in tables], state
+        env: Any = self.envs[0]
+        vectors, step = _checked_vectors(observation, state, env)
+        joint = self.policy_at(step, np.atleast_2d(vectors), kept)
+        joint = joint.reshape(-1, *self.model.action_shape)
+        players = range(1, joint.ndim)
+        others = [tuple(other for other in players if other != player) for player in players]
+        return [joint.sum(axis).reshape(*vectors.shape[:-1], -1) for axis in others], step + 1
+
     @property
     def trajectories(self) -> int:
-        return self.n_rounds * self.world.round_trajectories
+        """Trajectories sampled so far."""
+        return self.n_rounds * self.sampler.trajectories_per_round
 
     @property
     def env_steps(self) -> int:
-        return self.n_rounds * self.world.round_steps
+        """Environment steps so far."""
+        return self.n_rounds * self.sampler.steps_per_round
 
-    def schedule(self, round_number: int) -> Coefficients:
+    @property
+    def log_det(self) -> Array:
+        """log det Sigma^ of the last round, summed over steps   (B,)"""
+        return self.model.log_det
+
+    def schedule(self, k: int) -> Coefficients:
         """gamma_k and lambda_k."""
-        return self.world.schedule(round_number)
+        return self.model.schedule(k)
 
-    def _rewards(self) -> Array:
-        """r_h, known or learnt   (B, H, S, A)"""
-        return self.world.rewards()
+    @property
+    def tables(self) -> TabularModel:
+        """The model of a finite environment; an error for observations."""
+        if not isinstance(self.model, TabularModel):
+            raise ValueError("this agent learns from observations; it has no tables")
+        return self.model
 
-    def mixed(self, policy: Array) -> Array:
-        """A policy with the uniform actions that the roll-in has."""
-        epsilon = self.config.epsilon
-        return np.asarray((1 - epsilon) * policy + epsilon / policy.shape[-1])
+    @property
+    def batch(self) -> EnvBatch:
+        return self.tables.batch
 
-    def _ceiling(self) -> Array | None:
-        """H - h + 1, the most that can still be earned; None leaves Q as the paper has it."""
-        return np.arange(self.world.shape[1], 0.0, -1.0) if self.config.clips else None
+    @property
+    def totals(self) -> PairTotals:
+        return self.tables.totals
 
-    def _limits(self) -> Limits | None:
-        """What the planning of the algorithm clips Q to."""
-        ceiling = self._ceiling()
-        return None if ceiling is None else Limits(self._least * ceiling, ceiling)
-
-    _least: float = 0.0  # smallest return, in parts of the largest
-
-    def _uniforms(self, name: str, count: int) -> Array:
-        """Numbers in [0, 1) of one stream   (B, count)"""
-        return np.stack([generator.random(count) for generator in self.streams[name]])
-
-    def _made(self, config: C, negative_distribution: Array | None) -> tuple[C, World]:
-        """The configuration with everything filled in, and the world that follows it."""
-        env = self.envs[0]
-        if not isinstance(env, ObservedEnv):
-            resolved = resolve(config, env)
-            finite = [one for one in self.envs if not isinstance(one, ObservedEnv)]
-            return resolved, TabularWorld(
-                finite, self.seeds, resolved, negative_distribution, self.streams
-            )
-        if len(self.envs) > 1:
-            raise ValueError("networks are trained for one seed at a time; make an agent a seed")
-        if negative_distribution is not None:
-            raise ValueError("negative_distribution is for tables; observations have density=...")
-        resolved = resolve_neural(config, env)
-        return resolved, ObservedWorld(env, resolved, self.streams)
-
-    def _seen(
-        self, observation: Any, state: Any, tables: Sequence[Array], kept: str
-    ) -> tuple[list[Array], Any]:
-        """The policies of all players where `predict` is asked, and the state after it.
-
-        Tables (H, S, A) are looked up at (step, state). Policies of observations count their steps
-        themselves: the state of `predict` is the step, and None is the first.
-        """
-        if isinstance(self.world, TabularWorld):
-            at = checked_observation(observation, tables[0].shape[:2])
-            return [table[at[..., 0], at[..., 1]] for table in tables], state
-        env = self.envs[0]
-        assert isinstance(env, ObservedEnv)
-        seen, step = checked_vectors(observation, state, env)
-        joint = self.policy_at(step, np.atleast_2d(seen), kept)
-        players = range(1, len(self.world.action_shape) + 1)
-        split = joint.reshape(-1, *self.world.action_shape)
-        others = [tuple(p for p in players if p != own) for own in players]
-        marginals = [split.sum(axis).reshape(*seen.shape[:-1], -1) for axis in others]
-        return marginals, step + 1
-
-    # The three that follow are the user's doors; they reach right of this file in the arrow.
+    @property
+    def negatives(self) -> Array:
+        """P^- (S,)"""
+        return self.tables.negatives
 
     @cached_property
     def session(self) -> Session:
-        """The agent with its exact accounts of regret and model error."""
+        """The agent with its trackers of regret and model error."""
         from contrastive_ucb.training.loop import Session
 
         return Session(self)
 
     def learn(self, rounds: int, progress: bool = True) -> Result:
-        """Play `rounds` more rounds; the result has the gap, the model error and a plot."""
+        """Run `rounds` more rounds; the result has the gap, the model error and a plot."""
         from contrastive_ucb.training.learn import learn
 
         return learn(self.session, rounds, progress)
 
     def save(self, folder: str | Path) -> Path:
-        """Write agent and environment into a folder, from where `contrastive_ucb.load` takes it."""
+        """Save agent and environment in a folder; `contrastive_ucb.load` loads them."""
         from contrastive_ucb.training.save import save_agent
 
         return save_agent(self, folder)
 
     def state_of(self, seed: int) -> dict[str, Any]:
-        """All that the run of one seed needs to go on, as arrays and JSON values."""
-        streams = {name: stream_state(kept[seed]) for name, kept in self.streams.items()}
+        """The state of one seed, from which its run can be continued, as arrays and JSON values."""
+        streams = {name: stream_state(row[seed]) for name, row in self.streams.items()}
         return {
             "n_rounds": self.n_rounds,
             "bonus": self.bonus[seed],
-            **self.world.state_of(seed),
+            **self.model.state_of(seed),
             **streams,
         }
 
     def load_states(self, states: list[dict[str, Any]]) -> None:
-        """Go on from the states of all seeds, which must be of the same round."""
+        """Load the states of all seeds, which must be of the same round."""
         rounds = {state["n_rounds"] for state in states}
         if len(rounds) != 1:
-            raise ValueError(f"the seeds are at rounds {sorted(rounds)}; load those of one round")
+            raise ValueError(
+                f"the states are of rounds {sorted(rounds)}; load states of the same round"
+            )
         self.n_rounds = rounds.pop()
         self.bonus = np.stack([state["bonus"] for state in states])
-        self.world.load_states(states)
-        # The world draws from the same dictionary, so it is filled and not replaced.
+        self.model.load_states(states)
+        # The dictionary is updated in place because model and sampler refer to it.
         self.streams |= {name: [restore_stream(s[name]) for s in states] for name in self.streams}
 
-    def _only(self, what: str) -> None:
-        """Stop where a single seed is asked for and there are several."""
+    def _check_table(self, name: str) -> None:
+        """Raise an error if the policy is a function of observations and has no table."""
+        if not self.is_tabular:
+            raise ValueError(
+                f"agent.{name} has no table because this agent learns from observations; use"
+                " agent.predict, or agent.policy_at(step, observations) for probabilities"
+            )
+
+    def _check_single_seed(self, alternative: str) -> None:
+        """Raise an error if there are several seeds."""
         if len(self.seeds) > 1:
-            raise ValueError(f"there are {len(self.seeds)} seeds; take one of {what}")
+            raise ValueError(f"the agent has {len(self.seeds)} seeds; use {alternative} instead")
 
 
-def check_seed(seed: int) -> int:
-    """A seed as a plain integer; numpy's are welcome too."""
+def _checked_seed(seed: int) -> int:
+    """A seed as a Python integer; NumPy integers are accepted."""
     check_size("seed", seed, least=0)
     return int(seed)
 
 
-def _as_represented(
-    envs: Sequence[Env | ObservedEnv], config: AgentConfig
-) -> list[Env | ObservedEnv]:
-    """The environments as the representation wants them: a finite one can be shown as vectors."""
+def _represented(envs: Sequence[Env | ObservedEnv], config: AgentConfig) -> list[Env | ObservedEnv]:
+    """The environments for the chosen representation: networks get finite states as vectors."""
     if config.representation == "tabular":
         for env in envs:
             if isinstance(env, ObservedEnv):
                 raise ValueError(
-                    f"{env.name} is seen through observations, which no table holds; use"
-                    " representation='neural'"
+                    f"representation = 'tabular' needs a finite environment, and {env.name} has"
+                    " vector observations; use representation='neural'"
                 )
     if config.representation != "neural":
         return list(envs)
     return [env if isinstance(env, ObservedEnv) else one_hot(env) for env in envs]
+
+
+def _checked_index(observation: Any, limits: tuple[int, ...]) -> IntArray:
+    """Observations (2,) or (n, 2) of a finite environment as integers within the limits (H, S)."""
+    index = np.asarray(observation)
+    if index.shape[-1:] != (2,) or index.dtype.kind not in "iu":
+        raise ValueError(
+            f"an observation must be (step, state), got {index.dtype} of shape {index.shape}"
+        )
+    if (index < 0).any() or (index >= np.array(limits)).any():
+        raise ValueError(
+            f"the observation {index.tolist()} is out of range; steps are 0..{limits[0] - 1} and"
+            f" states 0..{limits[1] - 1}"
+        )
+    return index
+
+
+def _checked_vectors(observation: Any, state: Any, env: ObservedEnv) -> tuple[Array, int]:
+    """Observations (D,) or (n, D) as finite numbers, and their step."""
+    vectors = np.asarray(observation, dtype=np.float64)
+    if vectors.ndim not in (1, 2) or vectors.shape[-1] != env.size:
+        raise ValueError(
+            f"an observation of {env.name} has {env.size} numbers, got shape {vectors.shape}"
+        )
+    if not np.isfinite(vectors).all():
+        raise ValueError("the observation has a NaN or infinite entry")
+    step = 0 if state is None else int(state)
+    if not 0 <= step < env.horizon:
+        raise ValueError(
+            f"step {step} is out of range; steps are 0..{env.horizon - 1}, and state=None starts an"
+            " episode"
+        )
+    return vectors, step

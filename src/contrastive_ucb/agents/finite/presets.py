@@ -1,18 +1,18 @@
-"""The algorithms by name: a peer is Contrastive UCB with a difference, not a copy.
+"""The algorithms by name. A baseline is Contrastive UCB or ULCB with other settings.
 
-All of them run the same loop on the same sampler, so they spend the same budget:
-- rep-ucb         features by maximum likelihood instead of the contrastive loss (Rep-UCB's idea)
-- lsvi-ucb        is given the true features and regresses values on them
-- ucbvi           no features: the empirical kernel and a bonus of one over the root of the visits
-- no-bonus        plans greedily in the learnt model
-- epsilon-greedy  the same, with one roll-in action in ten uniform
-- uniform         rolls in uniformly and plans greedily in what it has seen
+All of them use the same loop and sampler, and so the same number of trajectories:
+- rep-ucb         features by maximum likelihood instead of the contrastive loss (as in Rep-UCB)
+- lsvi-ucb        given the true features; regresses values on them
+- ucbvi           no features: the empirical kernel and a bonus of 1 / sqrt(visits)
+- no-bonus        plans greedily in the learned model
+- epsilon-greedy  no bonus, and 10 % uniform roll-in actions
+- uniform         no bonus, and only uniform roll-in actions
 
-and for games, with Contrastive ULCB as the loop:
+For games, with Contrastive ULCB as the loop:
 - rep-ulcb        features by maximum likelihood
-- omni-vi         is given the true features and regresses values on them (OMNI-VI's idea)
+- omni-vi         given the true features; regresses values on them (as in OMNI-VI)
 - midpoint-nash   the Nash equilibrium of (Q-upper + Q-lower) / 2 instead of a CCE
-- tight-cce       among all CCEs the one with the smallest V-upper - V-lower
+- tight-cce       the CCE with the smallest V-upper - V-lower
 - no-bonus, uniform  as above
 """
 
@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig
+from contrastive_ucb.core.checks import check_names, hint
 
 CONTRASTIVE_UCB = AgentConfig()
 NO_BONUS = replace(CONTRASTIVE_UCB, alpha=0.0)
@@ -49,7 +49,7 @@ GAME_PRESETS: dict[str, GameConfig] = {
     "uniform": replace(GAME_NO_BONUS, epsilon=1.0),
 }
 
-# What makes a peer what it is, besides its features: with it changed, the name would be a lie.
+# Settings, besides `features`, that define a baseline and cannot be changed.
 DEFINING = {
     "no-bonus": ("alpha",),
     "epsilon-greedy": ("alpha",),
@@ -62,36 +62,32 @@ C = TypeVar("C", bound=AgentConfig)
 
 
 def preset(name: str, **changes: Any) -> AgentConfig:
-    """The configuration called `name`, with changes; a change of None keeps the preset's value."""
+    """The configuration `name` with changes; a change of None keeps the value of the preset."""
     return _changed(name, PRESETS, changes)
 
 
 def game_preset(name: str, **changes: Any) -> GameConfig:
-    """The same for the algorithms that play games."""
+    """The same for games."""
     return _changed(name, GAME_PRESETS, changes)
 
 
-def _changed(name: str, family: Mapping[str, C], changes: Mapping[str, Any]) -> C:
-    if name not in family:
-        raise ValueError(_unknown(name, family))
-    known = {field.name for field in fields(family[name])}
-    if unknown := changes.keys() - known:
-        close = get_close_matches(min(unknown), known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
-        raise ValueError(f"no setting is called {min(unknown)!r}; {hint}")
+def _changed(name: str, presets: Mapping[str, C], changes: Mapping[str, Any]) -> C:
+    if name not in presets:
+        raise ValueError(_unknown(name, presets))
+    base = presets[name]
+    check_names(changes, (field.name for field in fields(base)))
     given = {key: value for key, value in changes.items() if value is not None}
     for key in ("features", *DEFINING.get(name, ())):
-        if (own := getattr(family[name], key)) != given.get(key, own):
-            raise ValueError(f"{name} is defined by {key} = {own}, so it cannot be {given[key]}")
-    return replace(family[name], **given)
+        value = getattr(base, key)
+        if given.get(key, value) != value:
+            raise ValueError(f"{name} is defined by {key} = {value}, got {given[key]!r}")
+    return replace(base, **given)
 
 
-def _unknown(name: str, family: Mapping[str, AgentConfig]) -> str:
-    """What a person may have meant: an algorithm of the other family, or a slip of the keys."""
+def _unknown(name: str, presets: Mapping[str, AgentConfig]) -> str:
+    """An error message with a suggestion for a misspelled or misplaced algorithm."""
     if name in PRESETS:
-        return f"{name} is for MDPs; a game takes {', '.join(family)}"
+        return f"{name} is for MDPs; a game takes {', '.join(presets)}"
     if name in GAME_PRESETS:
-        return f"{name} is for games; an MDP takes {', '.join(family)}"
-    close = get_close_matches(name, family, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(family)}"
-    return f"no algorithm is called {name!r}; {hint}"
+        return f"{name} is for games; an MDP takes {', '.join(presets)}"
+    return f"no algorithm is called {name!r}; {hint(name, presets)}"

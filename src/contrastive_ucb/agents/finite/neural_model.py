@@ -1,0 +1,332 @@
+"""The model of an environment with observations: networks for phi and psi.
+
+| paper              | here                  | shape             | line   |
+|--------------------|-----------------------|-------------------|--------|
+| D_h^k, D~_h^k      | `data`                |                   | 4      |
+| phi~, psi~         | `train`               |                   | 6      |
+| phi^, psi^, P^     | `fitted`, `kernel_on` | (1, H, M A, d)    | 7, 8   |
+| Sigma^_h^k, beta   | `uncertainty`         | (H, d, d)         | 9, 10  |
+| r_h, if learned    | `uncertainty`         | (H, d), (H, d, d) | l.168  |
+| pi^k               | `kept["last"]`        | a function of o   | 13, 16 |
+
+A round is planned on M states per step: observed first observations at step 1 and draws of P^-_h at
+step h + 1. They are drawn again in every round; only the data and a few policies are stored.
+
+A learned reward is the ridge regression of all observed rewards on phi^, with ridge `REWARD_RIDGE`.
+Its width uses another matrix, the sum of phi^ phi^' over all data plus lambda_k I, and is scaled by
+alpha * reward_alpha. With one-hot features it equals the width of `TabularModel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import torch
+
+from contrastive_ucb.agents.finite.config import AgentConfig
+from contrastive_ucb.bonus.elliptical import cholesky, covariance, log_det
+from contrastive_ucb.bonus.schedule import PracticalSchedule
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.random_streams import restore_stream, stream_state
+from contrastive_ucb.core.runtime import one_thread
+from contrastive_ucb.data.negatives import Negatives
+from contrastive_ucb.data.observations import ObservationData, Transitions
+from contrastive_ucb.data.sampler import Streams, check_transitions
+from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.observed import ObservedEnv, Twin
+from contrastive_ucb.planning.lookahead import Lookahead, Uncertainty, ahead_of, kernel_on
+from contrastive_ucb.representation.neural import Fitted, NeuralClass, Weights, initial_weights
+from contrastive_ucb.representation.neural_fit import Recipe, check_features, check_finite, train
+
+REWARD_GAIN = 5.0  # scale of rewards as inputs of psi, similar to that of observations
+REWARD_RIDGE = 0.1  # of the regression of rewards, as in tables: sum of rewards / (visits + 0.1)
+
+
+class NeuralModel:
+    """Data, representation and bonus of one environment; the seed axis has length 1.
+
+    shape    (1, H, M, A)  steps, states to plan on, joint actions
+    log_det  (1,)          log det Sigma^ of the last bonus, summed over steps
+    states   (H, M, D)     the states of this round
+    kernel                 P^ between them
+    kept                   the policies of the last round and, in games, of other selected rounds
+    """
+
+    streams = ("walk", "label", "weights", "batch", "draws", "evaluate")
+    states: Array
+    kernel: Kernel
+    uncertainty: Uncertainty
+
+    def __init__(self, env: ObservedEnv, config: AgentConfig, streams: Streams):
+        self.env, self.config, self.random = env, config, streams
+        assert config.trajectories is not None  # both set by `resolve_neural`
+        assert config.n_draws is not None
+        self.trajectories, self.n_draws = config.trajectories, config.n_draws
+        self.shape = (1, env.horizon, self.n_draws, env.n_joint)
+        self.action_shape = env.action_shape
+        self.initial = np.full((1, self.n_draws), 1 / self.n_draws)
+        self.neural_class = make_class(config, env)
+        self.negatives, self.recipe = make_negatives(config, env), make_recipe(config)
+        self.schedule = PracticalSchedule(env.horizon, config.alpha or 0.0, config.ridge)
+        self.data = ObservationData(
+            env.horizon, env.size, self.neural_class.extra, self.recipe.sampler == "paper"
+        )
+        self.fitted: Fitted | None = None
+        self.log_det = np.zeros(1)
+        self.kept: dict[str, Lookahead] = {}
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds in the data; each adds one row per trajectory to the first step."""
+        return int(self.data.n[0]) // self.trajectories
+
+    @property
+    def metrics(self) -> dict[str, Array]:
+        """Metrics of the last fit by name, each (1,)."""
+        return {} if self.fitted is None else {"losses/contrastive": np.array([self.fitted.loss])}
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Undo the data, the weights and the random draws of a round that fails."""
+        rows, fitted = self.data.n.copy(), self.fitted
+        streams = {name: stream_state(self._stream(name)) for name in self.streams}
+        try:
+            yield
+        except BaseException:
+            self.data.forget(rows)
+            self.fitted = fitted
+            for name, state in streams.items():
+                self.random[name][0] = restore_stream(state)
+            raise
+
+    def add(self, transitions: list[Transitions]) -> None:
+        """Line 4: add the data of one round, one entry per step."""
+        if self.neural_class.extra:
+            transitions = [_with_reward(rows) for rows in transitions]
+        check_transitions(self.env.name, transitions, self.n_rounds + 1)
+        for step, rows in enumerate(transitions):
+            self.data.add(step, rows)
+        if self.data.labeled:
+            self._label([len(rows.action) for rows in transitions])
+
+    def fit(self) -> Kernel:
+        """Lines 6 to 8: train the networks, then normalize them on the states to plan on."""
+        start, recipe = self._start()
+        trained = train(
+            start, self.neural_class, self.data, self.negatives, recipe, self._stream("batch")
+        )
+        draws = self._stream("draws")
+        nodes = planning_nodes(self.data, self.negatives, self.n_draws, draws)
+        self.fitted = trained.gauged(nodes)
+        check_finite(self.fitted, self.n_rounds)
+        self.states = np.concatenate([self._first_states(), nodes[:-1, :, : self.env.size]])
+        self.kernel = kernel_on(self.fitted, self.states, nodes)
+        return self.kernel
+
+    def bonus(self, kernel: Kernel, k: int) -> Array:
+        """Lines 9 and 10: min{gamma_k ||phi^||, 2H}, plus the width of a learned reward."""
+        self.uncertainty = self._uncertainty(k)
+        return self.uncertainty.beta(kernel.features[0], slice(None)).reshape(self.shape)
+
+    def rewards(self) -> Array:
+        """r_h, known or estimated by ridge regression on phi^ (remark, l.168)."""
+        weights = self.uncertainty.reward
+        if weights is not None:
+            learned = np.matmul(self.kernel.features, weights[..., None])
+            return np.asarray(learned).reshape(self.shape)
+        known = [self.env.rewards(step, states) for step, states in enumerate(self.states)]
+        return np.stack(known).reshape(self.shape)
+
+    def keep(
+        self,
+        names: Sequence[str],
+        values: Sequence[Array],
+        limits: tuple[Array, Array] | None,
+    ) -> None:
+        """Store the policy of this round, as a function of observations, under these names.
+
+        values  V-upper (1, H, M), and in games V-lower
+        limits  the smallest and the largest Q_h, each (H,); None: not clipped
+        """
+        assert self.fitted is not None
+        ahead = np.stack([ahead_of(self.kernel, bound[0]) for bound in values])
+        low, high = limits or (None, None)
+        policy = Lookahead(self.fitted, self.uncertainty, ahead, low, high)
+        self.kept = {**self.kept, **dict.fromkeys(names, policy)}
+
+    def q_bounds(self, name: str, step: int, observations: Array) -> list[Array] | None:
+        """Q-upper (n, A), and in games Q-lower, of a stored policy; None before the first round."""
+        if name not in self.kept:
+            return None
+        with one_thread():
+            return self.kept[name].bounds(step, observations, self.env.rewards)
+
+    def kernel_on_twin(self, twin: Twin) -> Kernel | None:
+        """P^ between the states of the finite twin; None if P^- has no density there."""
+        if self.fitted is None or not twin.is_even or self.config.density != "uniform":
+            return None
+        states = twin.observations
+        with one_thread():
+            return kernel_on(self.fitted.gauged(states), states, states)
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        kept = {name: policy.state_dict() for name, policy in self.kept.items()}
+        return {"data": self.data.state_dict(), "kept": kept}
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        (state,) = states
+        self.data.load_state_dict(state["data"])
+        self.kept = {
+            name: Lookahead.of_state(self.neural_class, policy)
+            for name, policy in state["kept"].items()
+        }
+        self.fitted = self.kept["last"].fitted if "last" in self.kept else None
+
+    def _stream(self, name: str) -> np.random.Generator:
+        return self.random[name][0]
+
+    def _start(self) -> tuple[Weights, Recipe]:
+        """The initial weights: new ones, or with a warm start those of the previous round.
+
+        A warm start scales the learning rate by 1 / sqrt(k), so that the weights converge.
+        """
+        if self.config.warm_start == "on" and self.fitted is not None:
+            rate = self.recipe.learning_rate / sqrt(self.n_rounds)
+            return self.fitted.weights, replace(self.recipe, learning_rate=rate)
+        random = self._stream("weights")
+        return initial_weights(self.neural_class, self.env.horizon, random), self.recipe
+
+    def _label(self, counts: list[int]) -> None:
+        """The paper's sampler: draw a label for each new tuple, and a negative for false labels.
+
+        counts  the number of new tuples of each step
+        """
+        most, random = max(counts), self._stream("label")
+        positive = random.random((len(counts), most)) < 0.5
+        drawn = self.negatives.draw(self.data, most, random)
+        for step, count in enumerate(counts):
+            self.data.relabel(step, count, positive[step], drawn[step])
+
+    def _first_states(self) -> Array:
+        """Observed first observations, drawn at random   (1, M, D)"""
+        observed = self.data.observation[:1, : self.data.n[0]].astype(np.float64)
+        return observed[:, self._stream("draws").integers(observed.shape[1], size=self.n_draws)]
+
+    def _uncertainty(self, k: int) -> Uncertainty:
+        """Line 9 on the bonus data; the regression of rewards and its width on all data."""
+        assert self.fitted is not None
+        config, data, most = self.config, self.data, int(self.data.n.max())
+        features = self.fitted.features_of(data.observation[:, :most], data.action[:, :most])
+        check_features(features, k)
+        phi = torch.from_numpy(features)
+        is_row = np.arange(most) < data.n[:, None]
+        rolled_in = torch.from_numpy((is_row & data.rolled_in[:, :most]).astype(np.float64))
+        scale, ridge = self.schedule(k)
+        divisor = k * self.trajectories if config.covariance == "averaged" else 1  # erratum E1
+        chol = cholesky(covariance(phi, rolled_in, ridge, divisor))
+        self.log_det = log_det(chol).sum().reshape(1).numpy()
+        uncertainty = Uncertainty(chol.numpy(), scale, 2.0 * self.env.horizon)
+        if config.reward == "known":
+            return uncertainty
+        visits = is_row.astype(np.float64)
+        rewards = data.reward[:, :most].astype(np.float64) * visits
+        gram = covariance(features, visits, REWARD_RIDGE)
+        moments = np.matmul(features.mT, rewards[..., None])
+        weights = np.asarray(np.linalg.solve(gram, moments)[..., 0], dtype=np.float64)
+        width = cholesky(covariance(phi, torch.from_numpy(visits), ridge))
+        return replace(
+            uncertainty,
+            reward=weights,
+            reward_chol=width.numpy(),
+            reward_scale=(config.alpha or 0.0) * config.reward_alpha,
+        )
+
+
+def make_class(config: AgentConfig, env: ObservedEnv) -> NeuralClass:
+    """The architecture of the networks."""
+    assert config.rank is not None  # set by `resolve_neural`
+    if config.harmonics:
+        env.check_bounded(f"harmonics = {config.harmonics}")
+    return NeuralClass(
+        env.size,
+        env.n_joint,
+        config.rank,
+        extra=int(config.foresee_reward == "on"),
+        hidden=config.hidden or 0,
+        harmonics=config.harmonics or 0,
+        simplex=config.phi_head == "simplex",
+        exponential=config.psi_head == "exp",
+        low=tuple(env.low.tolist()),
+        high=tuple(env.high.tolist()),
+    )
+
+
+def make_recipe(config: AgentConfig) -> Recipe:
+    """The training settings of the networks."""
+    assert config.fit_steps is not None  # all five set by `resolve_neural`
+    assert config.batch_size is not None
+    assert config.learning_rate is not None
+    assert config.final_rate is not None
+    assert config.weight_decay is not None
+    return Recipe(
+        sampler=config.sampler,
+        least_steps=config.fit_steps,
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        n_negatives=config.n_negatives,
+        learning_rate=config.learning_rate,
+        final_rate=config.final_rate,
+        weight_decay=config.weight_decay,
+        standardise=config.standardise == "on",
+    )
+
+
+def make_negatives(config: AgentConfig, env: ObservedEnv) -> Negatives:
+    """The distribution P^-."""
+    if config.foresee_reward == "on" and config.density != "seen":
+        raise ValueError(
+            f"foresee_reward = 'on' needs draws with rewards, density = 'seen', got"
+            f" {config.density!r}"
+        )
+    if config.density in ("uniform", "mixed"):
+        env.check_bounded(f"density = {config.density!r}")
+    return Negatives(
+        env,
+        config.density,
+        config.uniform_share,
+        config.negative_center,
+        config.negative_scale,
+    )
+
+
+def planning_nodes(
+    data: ObservationData, negatives: Negatives, count: int, random: np.random.Generator
+) -> Array:
+    """The states to plan on at steps 2..H+1   (H, count, D)
+
+    psi'phi is a ratio to the density that the networks were trained with. With stored labels and a
+    density of observations, that is the density of the stored negatives, not that of the current
+    data, so the stored negatives are drawn. A step without any takes the current data.
+    """
+    nodes = negatives.nodes(data, count, random)
+    if not data.labeled or negatives.kind in ("uniform", "gaussian"):
+        return nodes
+    for step, n in enumerate(data.n):
+        stored = data.contrast[step, :n][data.label[step, :n] == 0]
+        if len(stored):
+            nodes[step] = stored[random.integers(len(stored), size=count)]
+    return nodes
+
+
+def _with_reward(rows: Transitions) -> Transitions:
+    """Transitions whose next observation includes the reward.
+
+    Without it, pairs with the same distribution of next observations share their mean reward.
+    """
+    rewards = REWARD_GAIN * rows.reward[:, None]
+    return replace(rows, following=np.concatenate([rows.following, rewards], axis=1))
