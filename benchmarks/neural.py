@@ -84,14 +84,14 @@ def seconds_per_round(agent: ContrastiveUCB, rounds: int) -> tuple[float, float]
 def fit_together(agent: ContrastiveUCB) -> None:
     model = agent.model
     assert isinstance(model, NeuralModel)
-    fit(world, model.data)
+    fit(model, model.data)
 
 
 def fit_one_by_one(agent: ContrastiveUCB) -> None:
     model = agent.model
     assert isinstance(model, NeuralModel)
     for step in range(agent.envs[0].horizon):
-        fit(world, model.data.one_step(step))
+        fit(model, model.data.one_step(step))
 
 
 def fit(model: NeuralModel, data: ObservationData) -> None:
