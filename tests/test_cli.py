@@ -234,7 +234,7 @@ def test_bad_arrays_are_one_line_and_exit_code_2(
         (["solve", "lock", "--checkpoint-seconds", "nan"], "checkpoint_seconds must be"),
         (["solve", "lowrank", "--n-states", "1000000000"], "out of memory|too large|Unable"),
         (["bench", "theory", "--out", "nowhere/x.json"], "no folder nowhere"),
-        (["solve", "lock", "--alpha", "nan"], "alpha must be at least 0"),
+        (["solve", "lock", "--alpha", "nan"], "alpha must be a finite number of at least 0"),
         (["solve", "lock", "--colour", "red"], "--colour"),
         (["solve", "lock", "--negatives", "none"], "'sampled', 'exact'"),
         (["solve", "lock", "--algo", "contrastive"], "did you mean 'contrastive-ucb'"),

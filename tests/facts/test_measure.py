@@ -150,10 +150,10 @@ def test_the_fingerprint_covers_the_agents() -> None:
     assert {
         f"contrastive_ucb.{name}"
         for name in (
-            "representation.fit",
+            "representation.tabular_fit",
             "bonus.elliptical",
             "planning.matrix_game",
-            "data.collect",
+            "data.sampler",
             "envs.lowrank",
             "evaluation.exact",
             "facts.probes",
