@@ -37,7 +37,7 @@ def policies(agent: Any, kept: str = "last") -> np.ndarray:
 
 
 def planned_values(agent: Any) -> np.ndarray:
-    """Q of the last round at observations nobody has seen."""
+    """Q of the last round at new observations."""
     seen = np.random.default_rng(0).standard_normal((9, agent.envs[0].size))
     steps = range(agent.envs[0].horizon)
     return np.stack([model(agent).q_bounds("last", step, seen) or [] for step in steps])

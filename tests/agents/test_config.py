@@ -1,4 +1,4 @@
-"""Every bad input of the agent is an error that names the value and the way out."""
+"""Every invalid input of the agent is an error that names the value and the remedy."""
 
 from typing import Any
 
@@ -128,17 +128,17 @@ def unranked() -> TabularMDP:
 
 
 @pytest.mark.parametrize("algo", ["contrastive-ucb", "rep-ucb", "no-bonus"])
-def test_a_missing_rank_is_asked_for_with_the_measured_one(algo: str) -> None:
+def test_the_error_of_a_missing_rank_suggests_the_measured_rank(algo: str) -> None:
     with pytest.raises(ValueError, match=r"declares no rank; pass one .* has rank 2"):
         ContrastiveUCB(unranked(), algo=algo)
 
 
-def test_peers_without_learnt_features_need_no_rank() -> None:
+def test_baselines_without_learned_features_need_no_rank() -> None:
     for algo in ("ucbvi", "lsvi-ucb"):
         ContrastiveUCB(unranked(), algo=algo).round()
 
 
-def test_resolve_fills_in_what_the_mdp_suggests() -> None:
+def test_resolve_uses_the_suggestions_of_the_mdp() -> None:
     sea = DeepSea(5)
     resolved = resolve(AgentConfig(), sea)
     assert (resolved.rank, resolved.alpha, resolved.reward) == (5, sea.suggested_alpha, "learnt")

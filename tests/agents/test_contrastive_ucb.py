@@ -1,4 +1,4 @@
-"""Algorithm 1 against a twin made of loops; batches, checkpoints, inputs; a short run."""
+"""Algorithm 1 against an oracle of loops; batches, checkpoints, inputs; a short run."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "finite": {"function_class": "finite", "class_size": 5},
     "finite exact": {"function_class": "finite", "class_size": 5, "negatives": "exact"},
     "theory": {"schedule": "theory", "covariance": "averaged"},
-    "learnt reward": {"reward": "learnt", "tilt": 1.0},
+    "learned reward": {"reward": "learnt", "tilt": 1.0},
     "sparse": {},
     "sparse exact": {"negatives": "exact"},
     "sparse likelihood": {"algo": "rep-ucb"},
@@ -66,7 +66,7 @@ def assert_same(one: ContrastiveUCB, other: ContrastiveUCB, seed: int = 0) -> No
 def fit_by_loops(
     phi: Array, psi: Array, positive: Array, negative: Array, negatives: Array, config: Any
 ) -> tuple[Array, Array]:
-    """Line 6 for one step, an entry at a time.   phi (Z+1, d), psi (d, S), counts (Z+1, S)"""
+    """Line 6 for one step, one entry at a time.   phi (Z+1, d), psi (d, S), counts (Z+1, S)"""
     phi, psi = np.maximum(phi, 0.01 * phi.mean()), np.maximum(psi, 0.01 * psi.mean())
     rank, n_states = psi.shape
     rate = [config.pseudo * sum(psi[j] * negatives) for j in range(rank)]
@@ -94,7 +94,7 @@ def fit_by_loops(
     return phi, psi
 
 
-def test_round_equals_a_twin_made_of_loops() -> None:
+def test_round_equals_an_oracle_of_loops() -> None:
     """Lines 4 to 13 on a tiny MDP, with the same draws of Algorithm 3."""
     n_steps, n_states, n_actions = 2, 3, 2
     tiny = LowRankMDP(n_states, n_actions, 2, n_steps, seed=1, reward="linear")
@@ -169,7 +169,7 @@ def test_batch_of_seeds_equals_separate_runs(variant: dict[str, Any]) -> None:
         assert_same(together, play(ContrastiveUCB(mdp(seed), seed=seed, **variant), 12), i)
 
 
-def test_a_run_goes_on_from_a_checkpoint(variant: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_continues_from_a_checkpoint(variant: dict[str, Any], tmp_path: Path) -> None:
     """2n rounds equal n rounds, save, load, n rounds, bit for bit; seeds are saved one by one."""
     seeds, n = [5, 6], 7
 
@@ -189,7 +189,7 @@ def test_a_run_goes_on_from_a_checkpoint(variant: dict[str, Any], tmp_path: Path
         np.testing.assert_array_equal(getattr(whole, name), getattr(resumed, name))
 
 
-def test_states_of_different_rounds_are_refused() -> None:
+def test_states_of_different_rounds_are_rejected() -> None:
     agent = ContrastiveUCB([mdp(0), mdp(1)], seed=[0, 1])
     early = agent.state_of(0)
     agent.round()
@@ -197,7 +197,7 @@ def test_states_of_different_rounds_are_refused() -> None:
         agent.load_states([early, agent.state_of(1)])
 
 
-def test_learnt_reward_converges_on_visited_pairs() -> None:
+def test_learned_reward_converges_on_visited_pairs() -> None:
     rng = np.random.default_rng(0)
     scale = rng.uniform(0.2, 1, (2, 3, 2))
     env = TabularMDP(
@@ -215,12 +215,12 @@ def test_learnt_reward_converges_on_visited_pairs() -> None:
     np.testing.assert_array_equal(known.model.rewards()[0], env.rewards)
 
 
-def test_reward_is_learnt_where_knowing_it_gives_the_answer_away() -> None:
+def test_reward_is_learned_if_known_rewards_reveal_the_solution() -> None:
     assert ContrastiveUCB(Lock(3, 3, 2)).config.reward == "learnt"
     assert ContrastiveUCB(mdp()).config.reward == "known"
 
 
-def test_a_model_with_a_nan_stops_the_run_and_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nan_in_the_model_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Kernel(np.full((1, H, S * A, S), np.nan))
     for algo, message in (("ucbvi", "Q-bar .* round 1"), ("contrastive-ucb", "covariance .* NaN")):
         agent = ContrastiveUCB(mdp(), algo=algo)
@@ -230,7 +230,7 @@ def test_a_model_with_a_nan_stops_the_run_and_names_it(monkeypatch: pytest.Monke
         assert agent.n_rounds == 0
 
 
-def test_predict_takes_observations_as_gymnasium_gives_them() -> None:
+def test_predict_takes_observations_of_gymnasium() -> None:
     env = mdp()
     agent = play(ContrastiveUCB(env, seed=0), 3)
     best = agent.policy.argmax(-1)
@@ -247,7 +247,7 @@ def test_predict_takes_observations_as_gymnasium_gives_them() -> None:
         agent.predict(np.zeros(3, dtype=np.int64))
 
 
-def test_policy_of_several_seeds_must_be_chosen() -> None:
+def test_policy_of_several_seeds_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"2 seeds; use agent\.policies"):
         _ = ContrastiveUCB([mdp(), mdp()], seed=[0, 1]).policy
 
@@ -258,7 +258,7 @@ def test_mdps_and_seeds_must_match(seed: Any) -> None:
         ContrastiveUCB([mdp(), mdp()] if seed != [] else [], seed=seed)
 
 
-def test_opens_a_small_lock() -> None:
+def test_solves_a_small_lock() -> None:
     env = Lock(horizon=3, n_actions=3, n_dead=20)
     session = Session(ContrastiveUCB(env, seed=0, negatives="exact"))
     for _ in session.rounds(400):

@@ -1,4 +1,4 @@
-"""Algorithm 2: each line against loops; batches, checkpoints, inputs; short runs of all peers."""
+"""Algorithm 2: each line against loops; batches, checkpoints, inputs; runs of all baselines."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "exact": {"negatives": "exact"},
     "finite": {"function_class": "finite", "class_size": 5},
     "theory": {"schedule": "theory", "covariance": "averaged"},
-    "learnt reward": {"reward": "learnt"},
+    "learned reward": {"reward": "learnt"},
     "loose": {"iota": 10.0},
 }
 
@@ -63,7 +63,7 @@ def assert_same(one: ContrastiveULCB, other: ContrastiveULCB, seed: int = 0) -> 
     np.testing.assert_array_equal(one.bonus[seed], other.bonus[0])
 
 
-@pytest.mark.parametrize("variant", ["contrastive-ulcb", "exact", "tight-cce", "learnt reward"])
+@pytest.mark.parametrize("variant", ["contrastive-ulcb", "exact", "tight-cce", "learned reward"])
 def test_lines_11_to_16_equal_loops(variant: str) -> None:
     agent = ContrastiveULCB(game(1), seed=3, **VARIANTS[variant])
     for k in range(1, 8):
@@ -130,7 +130,7 @@ def test_saving_and_loading_changes_nothing(variant: str, tmp_path: Path) -> Non
         assert whole.summary(at) == second.summary(at)
 
 
-def test_a_saved_agent_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_saved_agent_continues_bit_for_bit(tmp_path: Path) -> None:
     whole, half = ContrastiveULCB(game(), seed=7), ContrastiveULCB(game(), seed=7)
     whole.learn(30, progress=False)
     half.learn(15, progress=False)
@@ -170,7 +170,7 @@ def test_best_is_the_smallest_certificate_and_drawn_is_uniform() -> None:
     assert ((counts - expected) ** 2 / expected).sum() < 20.5  # chi2 with 5 degrees: 99.9 %
 
 
-def test_without_a_bonus_the_certificate_says_nothing_and_the_last_round_is_taken() -> None:
+def test_without_a_bonus_the_certificate_is_0_and_best_is_the_last_round() -> None:
     agent = play(ContrastiveULCB(game(), seed=0, algo="no-bonus"), 9)
     assert agent.certificate == 0
     assert agent.best.number[0] == 9
@@ -197,7 +197,7 @@ def test_the_summary_adds_up() -> None:
         assert summary["bracket_fraction"] == held.mean()
 
 
-def test_what_was_kept_does_not_change_when_the_agent_plays_on() -> None:
+def test_stored_policies_do_not_change_in_later_rounds() -> None:
     agent = ContrastiveULCB(game(), seed=0)
     agent.learn(20, progress=False)
     policies, best, state = agent.policies, agent.best, agent.session.state_of(0)
@@ -212,7 +212,7 @@ def test_what_was_kept_does_not_change_when_the_agent_plays_on() -> None:
     assert_same(again, agent)
 
 
-def test_predictions_go_on_after_loading(tmp_path: Path) -> None:
+def test_random_predictions_continue_after_loading(tmp_path: Path) -> None:
     agent = ContrastiveULCB(game(), seed=0)
     agent.learn(3, progress=False)
     asked = np.zeros((20, 2), dtype=np.int64)
@@ -223,7 +223,7 @@ def test_predictions_go_on_after_loading(tmp_path: Path) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def test_five_lines_are_enough() -> None:
+def test_a_run_through_the_public_interface() -> None:
     env = cu.LowRankGame(n_states=5, n_actions=(3, 2), rank=2, horizon=2, seed=0)
     agent = cu.ContrastiveULCB(env, rank=2, seed=0)
     result = agent.learn(rounds=300, progress=False)
@@ -270,12 +270,12 @@ def test_a_matrix_game_is_a_markov_game_of_one_step() -> None:
         (lambda: ContrastiveULCB(game()).predict(np.array([9, 0])), "is out of range; steps are 0"),
     ],
 )
-def test_wrong_input_is_one_line_with_the_way_out(make: Any, message: str) -> None:
+def test_invalid_input_is_an_error_with_a_remedy(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_a_game_of_three_players_is_refused() -> None:
+def test_a_game_of_three_players_is_rejected() -> None:
     class Three:
         possible_agents = ("a", "b", "c")
 
@@ -283,7 +283,7 @@ def test_a_game_of_three_players_is_refused() -> None:
         ContrastiveULCB(Three())  # type: ignore[arg-type]
 
 
-def test_a_nan_stops_the_run_and_names_the_round() -> None:
+def test_a_nan_is_an_error_that_names_the_round() -> None:
     agent = play(ContrastiveULCB(game(), seed=0), 3)
     agent.batch.rewards[0, 1, 0, 0] = np.nan
     with pytest.raises(ArithmeticError, match=r"Q-upper has a NaN .* at step 1 of round 4"):

@@ -1,4 +1,4 @@
-"""What Contrastive ULCB must do: bracket the Nash value, close the gap, open the vault.
+"""Criteria of Contrastive ULCB: bounds hold, the gap decreases, and the lock game is solved.
 
 The slow tests are the settings of the paper-sized claims, ten seeds each with a game of its own.
 """
@@ -19,7 +19,7 @@ def low_rank(n_actions: int, seeds: list[int]) -> ContrastiveULCB:
 
 
 def check_low_rank(agent: ContrastiveULCB, early: int, late: int, part: float) -> None:
-    """Bracket and iota_k in every round of every seed; the average gap falls to a part of it."""
+    """Bounds and iota_k hold in every round of every seed; the average gap decreases."""
     session = Session(agent)
     averages = {}
     for played in session.rounds(late):
@@ -50,11 +50,11 @@ def n_solved(algo: str, horizon: int, rounds: int, seeds: list[int]) -> int:
 
 
 @pytest.mark.slow
-def test_contrastive_ulcb_opens_the_vault_within_1500_rounds() -> None:
+def test_contrastive_ulcb_solves_the_lock_game_within_1500_rounds() -> None:
     assert n_solved("contrastive-ulcb", 5, 1500, SEEDS) >= 9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algo", ["no-bonus", "uniform"])
-def test_controls_do_not_open_the_vault(algo: str) -> None:
+def test_controls_do_not_solve_the_lock_game(algo: str) -> None:
     assert n_solved(algo, 5, 1500, SEEDS) == 0

@@ -1,4 +1,4 @@
-"""The hard exploration tasks: Contrastive UCB solves them in nearly every seed, controls do not.
+"""Hard exploration: Contrastive UCB solves the tasks with nearly every seed, the controls do not.
 
 Ten seeds, each with its own lock, as one batch. `solved_at` is exact: five rounds in a row whose
 greedy policy earns at least 95% of V*.
@@ -15,7 +15,7 @@ SEEDS = list(range(10))
 
 
 def n_solved(envs: list[TabularMDP], algo: str, negatives: str, rounds: int) -> int:
-    """In how many of the seeds the task was solved within so many rounds."""
+    """The number of seeds that solve the task within `rounds` rounds."""
     agent = ContrastiveUCB(envs, seed=SEEDS, algo=algo, negatives=negatives)
     session = Session(agent)
     for _ in session.rounds(rounds):
@@ -29,24 +29,24 @@ def locks() -> list[TabularMDP]:
 
 
 @pytest.mark.slow
-def test_contrastive_ucb_opens_the_lock_within_800_rounds_with_exact_negatives() -> None:
+def test_contrastive_ucb_solves_the_lock_within_800_rounds_with_exact_negatives() -> None:
     assert n_solved(locks(), "contrastive-ucb", "exact", 800) >= 9
 
 
 @pytest.mark.slow
-def test_contrastive_ucb_opens_the_lock_within_5000_rounds_with_the_papers_sampler() -> None:
+def test_contrastive_ucb_solves_the_lock_within_5000_rounds_with_the_papers_sampler() -> None:
     assert n_solved(locks(), "contrastive-ucb", "sampled", 5000) >= 9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algo", ["no-bonus", "epsilon-greedy", "uniform"])
-def test_controls_do_not_open_the_lock_with_exact_negatives(algo: str) -> None:
+def test_controls_do_not_solve_the_lock_with_exact_negatives(algo: str) -> None:
     assert n_solved(locks(), algo, "exact", 800) <= 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algo", ["no-bonus", "epsilon-greedy", "uniform"])
-def test_controls_do_not_open_the_lock_with_the_papers_sampler(algo: str) -> None:
+def test_controls_do_not_solve_the_lock_with_the_papers_sampler(algo: str) -> None:
     assert n_solved(locks(), algo, "sampled", 5000) <= 1
 
 

@@ -28,7 +28,7 @@ from contrastive_ucb.planning.markov_game import marginals
 from contrastive_ucb.planning.matrix_game import deviation_gain
 
 
-def test_a_rich_lock_is_opened() -> None:
+def test_a_rich_lock_is_solved() -> None:
     agent = ContrastiveUCB(RichLock(3, 3, seed=0), seed=0, n_draws=128, fit_steps=100)
     result = agent.learn(30, progress=False)
     assert result.summary[0]["solved_at"] is not None
@@ -53,7 +53,7 @@ def test_same_seed_same_run_other_seed_other_run(make: Any) -> None:
 
 @pytest.mark.parametrize("make", [lock_agent, vault_agent])
 @pytest.mark.parametrize("changes", [{}, {"warm_start": "on"}, {"sampler": "paper"}])
-def test_saved_and_loaded_equals_undisturbed(
+def test_a_saved_and_loaded_run_equals_an_uninterrupted_run(
     make: Any, changes: dict[str, Any], tmp_path: Path
 ) -> None:
     whole, first = make(**changes), make(**changes)
@@ -67,7 +67,7 @@ def test_saved_and_loaded_equals_undisturbed(
     assert whole.session.summary(0) == result.summary[0]
 
 
-def test_what_was_kept_of_a_round_are_weights() -> None:
+def test_stored_policies_are_weights_not_tables() -> None:
     agent = vault_agent()
     for _ in range(3):
         agent.round()
@@ -98,8 +98,8 @@ def on_twin(agent: Any, kept: str) -> np.ndarray:
     return np.stack([agent.policy_at(step, row, kept) for step, row in enumerate(seen)])
 
 
-def test_later_rounds_do_not_change_a_kept_policy(tmp_path: Path) -> None:
-    """iota_k falls with the rounds, but a kept policy stays with that of its own."""
+def test_later_rounds_do_not_change_a_stored_policy(tmp_path: Path) -> None:
+    """iota_k decreases with k, but a stored policy uses the iota_k of its own round."""
     agent = vault_agent()
     agent.learn(3, progress=False)
     best, recorded = on_twin(agent, "best"), agent.session.latest["exploitability"]
@@ -120,7 +120,7 @@ def test_later_rounds_do_not_change_a_kept_policy(tmp_path: Path) -> None:
     assert (on_twin(agent, "best") != best).any()
 
 
-def test_a_kept_policy_that_is_no_number_names_its_round() -> None:
+def test_a_nan_in_a_stored_policy_names_its_round() -> None:
     agent = vault_agent()
     for _ in range(3):
         agent.round()
@@ -131,7 +131,7 @@ def test_a_kept_policy_that_is_no_number_names_its_round() -> None:
         agent.policy_at(1, seen, "best")
 
 
-def test_policies_of_observations_count_their_steps() -> None:
+def test_predict_counts_steps() -> None:
     agent = lock_agent()
     agent.round()
     seen = np.random.default_rng(0).standard_normal((5, agent.envs[0].size))
@@ -157,7 +157,7 @@ def test_the_first_round_rolls_in_uniformly() -> None:
     np.testing.assert_allclose(lock_agent().acts(1, np.zeros((3, 8))), 0.5)
 
 
-def test_a_finite_mdp_given_as_vectors_is_measured_exactly() -> None:
+def test_a_finite_mdp_with_one_hot_observations_is_evaluated_exactly() -> None:
     mdp = LowRankMDP(4, 2, 2, 3, seed=0)
     agent = ContrastiveUCB(
         mdp, representation="neural", density="uniform", trajectories=100, n_draws=8, fit_steps=150
@@ -170,7 +170,7 @@ def test_a_finite_mdp_given_as_vectors_is_measured_exactly() -> None:
     assert result.summary[0]["strictly_optimistic_fraction"] == 1
 
 
-def test_networks_come_near_the_tables_at_the_same_data() -> None:
+def test_networks_are_close_to_tables_on_the_same_data() -> None:
     mdp = LowRankMDP(6, 2, 2, 3, seed=1)
     tabular, neural = errors_of_both(mdp, rounds=100, seed=1, fit_steps=300)
     assert neural <= 2 * tabular
@@ -180,14 +180,14 @@ def test_networks_come_near_the_tables_at_the_same_data() -> None:
 @pytest.mark.parametrize("sampler", ["shared", "paper"])
 @pytest.mark.parametrize("seed", range(5))
 def test_zeta_of_networks_is_within_twice_that_of_tables(seed: int, sampler: Any) -> None:
-    """Must be true, with the same transitions and, for the paper's sampler, the same labels."""
+    """With the same transitions and, for the paper's sampler, the same labels."""
     mdp = LowRankMDP(6, 2, 2, 3, seed=seed)
     tabular, neural = errors_of_both(mdp, rounds=1000, seed=seed, sampler=sampler)
     assert neural <= 2 * tabular
 
 
 def test_training_learns_a_continuous_mdp_and_the_bonus_makes_it_optimistic() -> None:
-    """Against the same agent without training, and against the same without a bonus."""
+    """Compared with the same agent without training, and without a bonus."""
     trained, untrained, plain = (
         ContrastiveUCB(ContinuousMDP(seed=0), seed=0, trajectories=100, **changes).learn(
             6, progress=False
@@ -199,7 +199,7 @@ def test_training_learns_a_continuous_mdp_and_the_bonus_makes_it_optimistic() ->
     assert plain.summary[0]["strictly_optimistic_fraction"] < 1
 
 
-def test_a_gymnasium_environment_is_measured_by_its_returns() -> None:
+def test_a_gymnasium_environment_is_evaluated_by_its_returns() -> None:
     result = ContrastiveUCB(cart_pole(), seed=0, **QUICK).learn(1, progress=False)
     again, env = ContrastiveUCB(cart_pole(), seed=0, **QUICK), cart_pole()
     again.round()
@@ -219,7 +219,7 @@ def cart_pole() -> GymObserved:
     return GymObserved("CartPole-v1", horizon=15)
 
 
-def test_a_mixed_density_plans_on_what_was_seen_and_on_even_draws() -> None:
+def test_a_mixed_density_plans_on_observations_and_uniform_draws() -> None:
     for share in (0.0, 0.5, 1.0):
         agent = ContrastiveUCB(
             ContinuousMDP(horizon=2),
@@ -283,7 +283,7 @@ def test_bad_input_is_one_line(env: Any, settings: dict[str, Any], message: str)
         ContrastiveUCB(env, **settings).round()
 
 
-def test_a_game_is_not_for_contrastive_ucb_and_back() -> None:
+def test_games_and_mdps_need_their_own_agent() -> None:
     with pytest.raises(ValueError, match="two-player zero-sum game"):
         ContrastiveULCB(RichLock(3, 2))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="has no tables"):

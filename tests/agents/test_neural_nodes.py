@@ -1,4 +1,4 @@
-"""The points a round is planned on: draws of the density that the networks were trained against."""
+"""Planning nodes: draws of the density that the networks were trained with."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from contrastive_ucb.envs.continuous import ContinuousMDP
 
 
 def shifted_data(labeled: bool) -> ObservationData:
-    """At first .2 is what follows, later .8; at step 1 no label is false."""
+    """The next observation is first .2 and later .8; at step 1 all labels are 1."""
     data = ObservationData(2, 1, labeled=labeled)
     for step in range(2):
         for place, count in ((0.2, 100), (0.8, 900)):
@@ -29,15 +29,15 @@ def shifted_data(labeled: bool) -> ObservationData:
 
 
 @pytest.mark.parametrize("kind", ["seen", "mixed"])
-def test_stored_labels_were_planned_with_another_density(kind: Any) -> None:
-    """Trained against .2 alone, planned on .2 and .8."""
+def test_stored_labels_use_the_density_of_their_negatives(kind: Any) -> None:
+    """Regression: trained with .2 as the only negative, but planned on .2 and .8."""
     negatives = Negatives(ContinuousMDP(horizon=2), kind, uniform_share=0.0)
     nodes = planning_nodes(shifted_data(True), negatives, 2000, stream(0, "test"))
     np.testing.assert_allclose(nodes[0], 0.2, rtol=1e-6)
     assert abs((nodes[1] > 0.5).mean() - 0.9) < 0.05  # nothing is stored there, so today's
 
 
-def test_without_labels_the_nodes_are_todays() -> None:
+def test_without_labels_the_nodes_are_current_draws() -> None:
     negatives, data = Negatives(ContinuousMDP(horizon=2), "seen"), shifted_data(False)
     nodes = planning_nodes(data, negatives, 2000, stream(0, "test"))
     np.testing.assert_array_equal(nodes, negatives.nodes(data, 2000, stream(0, "test")))
@@ -49,7 +49,7 @@ def test_a_fixed_density_keeps_its_even_nodes() -> None:
     np.testing.assert_allclose(nodes[0, :, 0], [0.125, 0.375, 0.625, 0.875])
 
 
-def test_the_papers_sampler_plans_on_its_own_negatives() -> None:
+def test_the_papers_sampler_plans_on_its_stored_negatives() -> None:
     for agent in (
         lock_agent(sampler="paper"),
         ContrastiveUCB(ContinuousMDP(horizon=3), density="mixed", sampler="paper", **QUICK),

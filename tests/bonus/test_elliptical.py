@@ -28,7 +28,7 @@ def features(seed: int = 0) -> torch.Tensor:
 def test_covariance_is_the_sum_over_the_visits(averaged_over: int) -> None:
     phi, ridge = features(), 0.3
     rng = np.random.default_rng(1)
-    visited = rng.integers(Z, size=(B, H, 20))  # twenty visits a step, some of them twice
+    visited = rng.integers(Z, size=(B, H, 20))  # twenty visits per step, some of them twice
     visits = np.zeros((B, H, Z))
     for b, h, i in np.ndindex(visited.shape):
         visits[b, h, visited[b, h, i]] += 1
@@ -121,10 +121,10 @@ def test_a_matrix_without_a_cholesky_factor_is_an_error(value: float, message: s
     ridge=st.sampled_from([0.01, 1.0]),
     spread=st.sampled_from([0.01, 1.0]),
 )
-def test_moving_the_factor_equals_a_fresh_one(
+def test_updating_the_factor_equals_a_new_factor(
     seed: int, dim: int, n_rows: int, ridge: float, spread: float
 ) -> None:
-    """One by one or all at once, also where the rows are nearly parallel."""
+    """One by one or all at once, also if the rows are nearly parallel."""
     rng = np.random.default_rng(seed)
     rows = torch.from_numpy(rng.normal(size=dim) + spread * rng.normal(size=(n_rows, dim)))
     start = np.sqrt(ridge) * torch.eye(dim, dtype=torch.float64)
@@ -142,15 +142,15 @@ def test_moving_the_factor_equals_a_fresh_one(
         torch.testing.assert_close(log_det(found), log_det(expected), rtol=1e-9, atol=1e-9)
 
 
-def test_moving_the_factor_leaves_its_arguments_alone() -> None:
+def test_updating_the_factor_does_not_change_its_arguments() -> None:
     chol, rows = torch.eye(D, dtype=torch.float64), features()[0, 0]
     cholesky_update(chol, rows)
     assert torch.equal(chol, torch.eye(D, dtype=torch.float64))
     assert torch.equal(rows, features()[0, 0])
 
 
-def test_a_moved_factor_keeps_the_digits_that_the_sum_loses() -> None:
-    """A direction seen once beside one seen with the weight 1e16: the sum forgets its ridge."""
+def test_an_updated_factor_keeps_digits_that_the_sum_loses() -> None:
+    """With a direction of weight 1e16, the ridge is lost by rounding in the sum."""
     heavy = torch.tensor([[1e8, 1e8]], dtype=torch.float64)
     chol = cholesky_update(torch.eye(2, dtype=torch.float64), heavy)
     across = torch.tensor([[1.0, -1.0]], dtype=torch.float64)
@@ -160,14 +160,14 @@ def test_a_moved_factor_keeps_the_digits_that_the_sum_loses() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1.7e308])
-def test_moving_the_factor_names_a_missing_number(value: float) -> None:
+def test_updating_the_factor_with_a_nan_is_an_error(value: float) -> None:
     rows = torch.full((2, D), value, dtype=torch.float64)
     with pytest.raises(ArithmeticError, match="NaN or infinite"):
         cholesky_update(torch.eye(D, dtype=torch.float64), rows)
 
 
 def test_printed_covariance_with_the_theorems_constants_never_leaves_the_cap() -> None:
-    """Fact F6: (1/k) sum + lambda I makes the bonus a constant, which explores nothing (E1)."""
+    """Fact F6: (1/k) sum + lambda I makes the bonus constant, so it does not explore (E1)."""
     horizon = 3
     printed = ContrastiveUCB(
         LowRankMDP(5, 2, 2, horizon), seed=0, covariance="averaged", schedule="theory"
@@ -182,7 +182,7 @@ def test_printed_covariance_with_the_theorems_constants_never_leaves_the_cap() -
 
 
 def test_averaged_covariance_is_that_of_the_printed_line() -> None:
-    """With the practical schedule too: Sigma = gram / k + lambda I, with the agent's own k."""
+    """Also with the practical schedule: Sigma = gram / k + lambda I."""
     agent = ContrastiveUCB(LowRankMDP(5, 2, 2, 3), seed=0, covariance="averaged", alpha=0.5)
     for _ in range(6):
         agent.round()

@@ -1,4 +1,4 @@
-"""The bonus that grows with the data, against explicit sums and inverses."""
+"""The bonus with incremental updates, against explicit sums and inverses."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_blocks_are_separate_bonuses() -> None:
     assert bonus.log_det == pytest.approx(sum(one.log_det for one in each))
 
 
-def test_rebuilding_forgets_and_weighs() -> None:
+def test_rebuild_replaces_sigma() -> None:
     bonus, plain = EllipticalBonus(D), EllipticalBonus(D)
     bonus.observe(some(9))
     bonus.rebuild(some(4, 1), weight=2.0)
@@ -67,7 +67,7 @@ def test_the_cap_holds() -> None:
     assert (bonus(some(5)) == 2.0).all()
 
 
-def test_no_gradient_comes_back() -> None:
+def test_the_bonus_has_no_gradient() -> None:
     phi = some(3).requires_grad_()
     bonus = EllipticalBonus(D)
     bonus.observe(phi)
@@ -76,7 +76,7 @@ def test_no_gradient_comes_back() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 30))
-def test_seeing_more_never_raises_a_bonus_and_log_det_grows(seed: int, n: int) -> None:
+def test_more_visits_never_increase_a_bonus_and_increase_log_det(seed: int, n: int) -> None:
     bonus = EllipticalBonus(D, ridge=0.3)
     asked = some(8, seed + 1)
     before, volume = bonus(asked), bonus.log_det
@@ -130,7 +130,7 @@ def test_a_visit_changes_the_factor_of_its_own_block_only(monkeypatch: pytest.Mo
     assert made == ["cholesky_update", "cholesky", "cholesky"]
 
 
-def test_nothing_may_be_seen() -> None:
+def test_empty_batches_are_accepted() -> None:
     for dim in (D, UPDATE_DIM):
         bonus = EllipticalBonus(dim)
         bonus.observe(some(0, dim=dim))
@@ -138,8 +138,8 @@ def test_nothing_may_be_seen() -> None:
         assert bonus(some(0, dim=dim)).shape == (0,)
 
 
-def test_a_moved_factor_goes_on_bit_for_bit_after_loading() -> None:
-    """Its last bits come from its history, so a factor made anew from the sum will not do."""
+def test_an_updated_factor_is_saved_bit_for_bit() -> None:
+    """Its last bits depend on the order of the visits, so it cannot be computed from the sum."""
     undisturbed, saved, loaded = (
         EllipticalBonus(UPDATE_DIM, ridge=0.01, blocks=2) for _ in range(3)
     )
@@ -157,7 +157,7 @@ def test_a_moved_factor_goes_on_bit_for_bit_after_loading() -> None:
     assert undisturbed.log_det == saved.log_det == loaded.log_det
 
 
-def test_state_goes_round_bit_for_bit() -> None:
+def test_saving_and_loading_is_exact() -> None:
     bonus, again = EllipticalBonus(D, blocks=2), EllipticalBonus(D, blocks=2)
     bonus.observe(some(9), torch.arange(9) % 2)
     again.load_state_dict(bonus.state_dict())
@@ -190,7 +190,7 @@ def test_state_goes_round_bit_for_bit() -> None:
         (lambda: EllipticalBonus(D).observe(some(1), weight=float("nan")), "weight must be"),
     ],
 )
-def test_wrong_input_is_one_line_with_the_way_out(make: object, message: str) -> None:
+def test_invalid_input_is_an_error_with_a_remedy(make: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()  # type: ignore[operator]
 

@@ -1,4 +1,4 @@
-"""The theorem's constants, typed a second time from the paper (l.219)."""
+"""The constants of the theorem, copied again from the paper (l.219)."""
 
 import numpy as np
 import pytest

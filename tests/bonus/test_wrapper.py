@@ -1,4 +1,4 @@
-"""The bonus as a part of the reward, against a count by hand and against Gymnasium's checker."""
+"""The bonus as part of the reward, against explicit counts and against Gymnasium's checker."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from contrastive_ucb.bonus.wrapper import LARGEST, BonusWrapper
 
 
 class Cells(gymnasium.Env[Any, Any]):
-    """Shows the cells it is told to, one after the other, and pays the action; 2 is the first."""
+    """Visits given cells in order and returns the action as reward; actions start at 2."""
 
     def __init__(self, *cells: int):
         self.cells = cells
@@ -37,7 +37,7 @@ def walk(env: gymnasium.Env[Any, Any], actions: list[int]) -> list[tuple[float, 
     return [(step[1], step[4]) for step in map(env.step, actions)]
 
 
-def test_the_reward_of_a_pair_is_that_of_its_visits_this_one_included() -> None:
+def test_the_bonus_of_a_pair_counts_the_current_visit() -> None:
     env = BonusWrapper(Cells(0, 0, 1, 0, 2), scale=0.5, ridge=0.25)
     steps = walk(env, [2, 2, 3, 2])
     for n, action, (reward, info) in zip([1, 2, 1, 3], [2, 2, 3, 2], steps, strict=True):
@@ -50,7 +50,7 @@ def test_the_reward_of_a_pair_is_that_of_its_visits_this_one_included() -> None:
     assert env.bonus.n_seen == 5
 
 
-def test_features_are_those_of_the_observation_that_was_acted_on() -> None:
+def test_features_are_those_of_the_observation_before_the_step() -> None:
     def feature(cell: int) -> torch.Tensor:
         return torch.tensor([cell + 1.0, 0.0], requires_grad=True)
 
@@ -60,7 +60,7 @@ def test_features_are_those_of_the_observation_that_was_acted_on() -> None:
 
 
 class Reused(Cells):
-    """Writes every observation over the one before."""
+    """Overwrites the previous observation in place."""
 
     def __init__(self) -> None:
         super().__init__(0, 1, 2)
@@ -76,13 +76,13 @@ class Reused(Cells):
         return (self.seen, *rest)  # type: ignore[return-value]
 
 
-def test_an_observation_that_is_written_over_was_counted_as_it_was() -> None:
+def test_an_overwritten_observation_is_counted_with_its_old_value() -> None:
     env = BonusWrapper(Reused(), lambda seen: seen, scale=1.0, ridge=1.0)
     assert walk(env, [2])[0][1]["bonus"] == pytest.approx(2 / np.sqrt(1 + 4))
     assert env.bonus.sigma.flatten().tolist() == [1 + 4, 1]
 
 
-def test_discrete_observations_are_one_hot_and_nothing_pays_more_than_the_scale() -> None:
+def test_discrete_observations_are_one_hot_and_bonuses_are_at_most_scale() -> None:
     env = BonusWrapper(cu.DeepSea(4, seed=0), scale=0.3)
     assert env.bonus.dim == 5 + 4  # a one-hot row beside a one-hot column
     assert env.bonus.blocks == 2
@@ -115,8 +115,8 @@ def test_wrapping_draws_nothing_from_the_environment() -> None:
     assert np.array_equal(plain.observation_space.sample(), wrapped.observation_space.sample())
 
 
-def test_state_goes_round_bit_for_bit() -> None:
-    """Long features, so that the factor is moved and not made anew."""
+def test_saving_and_loading_is_exact() -> None:
+    """With large features, so that the factor is updated."""
     table = np.random.default_rng(0).normal(size=(3, 200))
 
     def made() -> BonusWrapper:
@@ -131,7 +131,7 @@ def test_state_goes_round_bit_for_bit() -> None:
     assert later[0] == later[1] == later[2]
 
 
-def test_a_rebuild_counts_with_the_features_of_now() -> None:
+def test_rebuild_uses_the_current_features() -> None:
     grown = [1.0]
     env = BonusWrapper(Cells(0, 1, 0), lambda cell: np.full(1, grown[0] * (cell + 1)), ridge=1.0)
     walk(env, [2, 3])
@@ -170,7 +170,7 @@ def steered() -> Cells:
         (lambda: BonusWrapper(Cells(0, 1), scale=-1.0), "scale must be at least 0"),
     ],
 )
-def test_wrong_input_is_one_line_with_the_way_out(make: Any, message: str) -> None:
+def test_invalid_input_is_an_error_with_a_remedy(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)

@@ -41,7 +41,7 @@ def test_a_round_has_the_tuples_of_algorithm_3() -> None:
 
 
 def test_tuples_have_the_distributions_of_the_paper() -> None:
-    """d~ and d-breve, exactly known for a finite MDP, against 20,000 trajectories a step."""
+    """d~ and d-breve, exactly known for a finite MDP, against 20,000 trajectories per step."""
     count = 20_000
     found = collected(count)
     reached = occupancy(MDP.kernel, policy_table(), MDP.initial)

@@ -50,7 +50,7 @@ def test_planning_on_draws_is_tabular_planning_where_draws_are_all_states() -> N
 
 
 def test_planning_never_builds_a_table_of_draws() -> None:
-    """With 20,000 draws a table of pairs and draws has 6 GB a step, and the factors 1 MB."""
+    """With 20,000 draws a table of pairs and draws has 6 GB per step, and the factors 1 MB."""
     count, size, n_actions = 20_000, 3, 2
     shape = NeuralClass(size, n_actions, RANK)
     weights = initial_weights(shape, 2, stream(0, "test"))
@@ -113,7 +113,7 @@ def test_beta_is_the_formula_with_its_cap_and_the_width_of_the_reward() -> None:
     np.testing.assert_allclose(wider.beta(phi, slice(None)), expected)
 
 
-def test_a_learnt_reward_is_linear_in_the_features() -> None:
+def test_a_learned_reward_is_linear_in_the_features() -> None:
     weights = np.random.default_rng(2).random((H, RANK))
     policy = Lookahead(
         fitted(), uncertainty(reward=weights, scale=0.0), np.zeros((1, H, RANK)), None, None

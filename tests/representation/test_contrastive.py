@@ -1,4 +1,4 @@
-"""The contrastive loss tuple by tuple, its multiplicative steps, and the normalisation."""
+"""The contrastive loss tuple by tuple, its multiplicative steps, and the normalization."""
 
 from math import log
 

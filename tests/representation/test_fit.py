@@ -37,7 +37,7 @@ def generators(*seeds: int) -> list[np.random.Generator]:
 
 
 def rounds(n: int, seed: int = 0, n_seeds: int = B) -> list[Tuples]:
-    """Data of n rounds with a uniform policy, one MDP a seed."""
+    """Data of n rounds with a uniform policy, one MDP per seed."""
     batch = EnvBatch.of([LowRankMDP(S, A, D, H, seed=i) for i in range(n_seeds)])
     rng = np.random.default_rng(seed)
     n_walk, n_label = n_uniforms(H)

@@ -36,7 +36,7 @@ from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
 from contrastive_ucb.data.counts import PairTotals
-from contrastive_ucb.data.sampler import ObservedSampler, TabularSampler
+from contrastive_ucb.data.sampler import ObservedSampler, Streams, TabularSampler
 from contrastive_ucb.envs.batch import Env, EnvBatch
 from contrastive_ucb.envs.finite_twin import one_hot
 from contrastive_ucb.envs.kernel import Kernel
@@ -100,14 +100,16 @@ class Learner(ABC, Generic[C]):
         negative_distribution: Array | None = None,
     ):
         seeds = seed if isinstance(seed, (Sequence, np.ndarray)) else [seed]
-        self.seeds = [_checked_seed(value) for value in seeds]
+        for value in seeds:
+            check_size("seed", value, least=0)
+        self.seeds = [int(value) for value in seeds]
         if len(envs) != len(self.seeds) or not envs:
             raise ValueError(
                 f"got {len(envs)} environments and {len(self.seeds)} seeds; pass one environment"
                 " per seed, for example [env] * 3 with seed=[0, 1, 2]"
             )
         self.envs, self.algo = _represented(envs, config), algo
-        self.streams: dict[str, list[np.random.Generator]] = {}
+        self.streams: Streams = {}
         self.config: C
         self.model: Model
         self.sampler: Sampler
@@ -332,12 +334,6 @@ class Learner(ABC, Generic[C]):
         """Raise an error if there are several seeds."""
         if len(self.seeds) > 1:
             raise ValueError(f"the agent has {len(self.seeds)} seeds; use {alternative} instead")
-
-
-def _checked_seed(seed: int) -> int:
-    """A seed as a Python integer; NumPy integers are accepted."""
-    check_size("seed", seed, least=0)
-    return int(seed)
 
 
 def _represented(envs: Sequence[Env | ObservedEnv], config: AgentConfig) -> list[Env | ObservedEnv]:

@@ -1,4 +1,4 @@
-"""The world of observations: rounds that fail, labels, covariance and rewards, warm starts."""
+"""NeuralModel: failed rounds, labels, covariance and rewards, warm starts."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def test_a_nan_in_the_weights_stops_the_round(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_array_equal(policies(agent), before)  # the last good policy still acts
 
 
-def test_a_nan_in_the_features_was_said_of_the_covariance_alone(
+def test_a_nan_in_the_features_names_step_and_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agent, features_of = lock_agent(), Fitted.features_of
@@ -54,7 +54,7 @@ def test_a_nan_in_the_features_was_said_of_the_covariance_alone(
 @pytest.mark.parametrize("make", [lock_agent, vault_agent])
 @pytest.mark.parametrize("changes", [{"warm_start": "on"}, {"sampler": "paper"}], ids=str)
 @pytest.mark.parametrize("place", ["walk", "weights"])
-def test_a_round_that_failed_leaves_nothing_behind(
+def test_a_failed_round_is_undone(
     make: Any, changes: dict[str, Any], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, failed = make(**changes), make(**changes)
@@ -83,7 +83,7 @@ def test_a_round_that_failed_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("looked_at", [False, True])
-def test_a_plan_that_failed_leaves_no_rows(
+def test_a_round_that_fails_in_planning_is_undone(
     looked_at: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, failed = vault_agent(warm_start="on"), vault_agent(warm_start="on")
@@ -105,7 +105,7 @@ def test_a_plan_that_failed_leaves_no_rows(
 
 
 def test_labels_are_drawn_once() -> None:
-    """The first step gains half as many rows as the others, and must not draw the old ones anew."""
+    """The first step gains half as many rows as the others; old labels must not be drawn again."""
     agent, kept = lock_agent(sampler="paper", trajectories=10), []
     data = model(agent).data
     for _ in range(4):
@@ -137,8 +137,8 @@ def test_shared_negatives_store_no_contrast() -> None:
     assert_same_state(agent, again)
 
 
-def test_covariance_and_reward_are_those_of_plain_loops() -> None:
-    """Sigma has the bonus data alone, the regression of rewards all data; rows unused count not."""
+def test_covariance_and_reward_equal_loops() -> None:
+    """Sigma uses the bonus data, the regression of rewards all data, and spare rows are ignored."""
     agent = lock_agent(covariance="averaged", ridge=2.0, reward_alpha=0.7, alpha=0.2)
     for _ in range(3):
         agent.round()
@@ -155,7 +155,7 @@ def test_covariance_and_reward_are_those_of_plain_loops() -> None:
             moment += phi * data.reward[step, row]
         sigma = sigma / (3 * 4) + 2 * np.eye(
             8
-        )  # E1: the average over tau, of 4 trajectories a round
+        )  # E1: the average over tau, of 4 trajectories per round
         found = own.uncertainty
         assert found.reward is not None
         assert found.reward_chol is not None
@@ -167,7 +167,7 @@ def test_covariance_and_reward_are_those_of_plain_loops() -> None:
         assert found.reward_scale == pytest.approx(0.7 * 0.2)
 
 
-def test_warm_starts_go_on_with_smaller_steps() -> None:
+def test_warm_starts_scale_the_learning_rate() -> None:
     cold, warm = lock_agent(), lock_agent(warm_start="on")
     for agent in (cold, warm):
         for _ in range(4):
@@ -181,7 +181,7 @@ def test_warm_starts_go_on_with_smaller_steps() -> None:
     assert recipe.learning_rate == model(cold).recipe.learning_rate
 
 
-def test_a_foreseen_reward_is_read_by_psi_alone() -> None:
+def test_only_psi_reads_a_predicted_reward() -> None:
     agent = lock_agent(foresee_reward="on")
     agent.round()
     data = model(agent).data

@@ -1,4 +1,4 @@
-"""What a user asks a neural agent for: tables that it does not have, settings, the model error."""
+"""Settings of networks and tables, tables of neural agents, and the default model error."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from contrastive_ucb.envs.rich_lock import RichLock
 
 
 @pytest.mark.parametrize("make", [lock_agent, vault_agent])
-def test_a_table_over_random_draws_was_given_as_the_policy(make: Any) -> None:
+def test_a_neural_agent_has_no_table_of_its_policy(make: Any) -> None:
     agent = make()
     agent.round()
     names = ["policies"] if make is vault_agent else ["policies", "policy"]
@@ -29,7 +29,7 @@ def test_a_table_over_random_draws_was_given_as_the_policy(make: Any) -> None:
     assert agent.policy_at(0, np.zeros((2, agent.envs[0].size))).shape[0] == 2
 
 
-def test_tables_have_tables() -> None:
+def test_a_tabular_agent_has_a_table_of_its_policy() -> None:
     agent = ContrastiveUCB(LowRankMDP(3, 2, 2, 2), seed=0)
     agent.round()
     np.testing.assert_array_equal(agent.policies[0], agent.policy)
@@ -69,7 +69,7 @@ def test_every_setting_of_networks_is_changed_below() -> None:
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_settings_of_networks_were_passed_over_by_tables(name: str) -> None:
+def test_tables_reject_settings_of_networks(name: str) -> None:
     changed = {name: CHANGED[name]}
     for make in (
         lambda: ContrastiveUCB(LowRankMDP(3, 2, 2, 2), **changed),
@@ -91,7 +91,7 @@ def test_settings_of_networks_were_passed_over_by_tables(name: str) -> None:
     ],
     ids=str,
 )
-def test_settings_of_tables_were_passed_over_by_networks(changed: dict[str, Any]) -> None:
+def test_networks_reject_settings_of_tables(changed: dict[str, Any]) -> None:
     [(name, value)] = changed.items()
     assert name in TABULAR_ONLY
     with pytest.raises(ValueError, match=f"{name} = {value} needs tables; observations take"):
@@ -100,7 +100,7 @@ def test_settings_of_tables_were_passed_over_by_networks(changed: dict[str, Any]
         ContrastiveUCB(Lock(3, 2, 2), representation="neural", **changed)
 
 
-def test_networks_on_a_finite_mdp_had_no_model_error_by_default() -> None:
+def test_networks_on_a_finite_mdp_report_the_model_error_by_default() -> None:
     quick = {name: value for name, value in QUICK.items() if name != "n_draws"}
     for agent in (
         ContrastiveUCB(LowRankMDP(5, 2, 2, 2), representation="neural", **quick),
