@@ -12,7 +12,7 @@ from cli_errors import check_error
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS
 from contrastive_ucb.cli import main
 from contrastive_ucb.envs import LowRankGame
-from contrastive_ucb.evaluation.games import nash_value
+from contrastive_ucb.evaluation.exact import nash_value
 
 FAST = ["--rounds", "5", "--json"]
 
