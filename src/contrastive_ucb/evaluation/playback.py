@@ -36,7 +36,7 @@ class Viewing:
     epsilon: float = 0.0
     """Fraction of uniform actions."""
     max_steps: int = 2000
-    """Steps after which an episode is abandoned."""
+    """Maximum number of steps per episode."""
     draws: bool = True
     """Whether moments have an image; otherwise nothing is rendered."""
 

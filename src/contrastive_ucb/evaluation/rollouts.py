@@ -46,7 +46,7 @@ def evaluation_steps(steps: int, count: int) -> list[int]:
 
 
 def n_evaluations(env: str) -> int:
-    """How often a run in `env`, a canonical name, is evaluated if it is long enough."""
+    """Number of evaluations of runs in `env`, a canonical name, if they are long enough."""
     return 1 if is_atari(env) else POINTS
 
 

@@ -8,7 +8,7 @@
 | V-bar_1 >= V* - ...      | `optimistic_fraction` | near-optimism, with the factor H of E5   |
 | V-lower, V_Nash, V-upper | `bracket_fraction`    | rounds in which the bounds hold          |
 
-`MDPTracker` and `GameTracker` follow an agent on tables. An agent with observations is followed on
+`MDPTracker` and `GameTracker` measure agents on tables. An agent with observations is followed on
 the finite twin of its environment (`OnTwin`); if there is no twin, `ReturnTracker` plays episodes.
 """
 
@@ -32,7 +32,7 @@ from contrastive_ucb.planning.markov_game import Bounds, marginals, plan_nash, r
 from contrastive_ucb.planning.matrix_game import STAGES
 from contrastive_ucb.planning.value_iteration import occupancy, plan, policy_value
 
-STREAK = 5  # consecutive rounds below the limit until a task counts as solved
+STREAK = 5  # consecutive rounds within the limit that count as solved
 ERROR_CELLS = 1_000_000  # table entries per seed up to which every round measures the model error
 ROUNDING = 1e-9
 NASH_ROUNDING = 1e-6  # accuracy of V_Nash, whose matrix games are solved to 1e-7
@@ -126,7 +126,7 @@ class Tracker(ABC, Generic[L]):
 
     @property
     def solved_limit(self) -> Array | float:
-        """The gap up to which a round counts as solved."""
+        """The gap up to which rounds count as solved."""
         return self.solved_gap or 0.0
 
     def _count_solved(self, gap: Array) -> None:
@@ -373,7 +373,7 @@ class GameOnTwin(OnTwin):
 def play(agent: Learner[Any], episodes: int = EPISODES) -> Array:
     """The returns (episodes,) of the planned policy in new episodes.
 
-    They use a separate random stream and add no data, so that evaluations do not change a run.
+    They use a separate random stream and add no data, so that evaluations do not affect the run.
     Observations and rewards that are not finite raise an error.
     """
     env, random = agent.envs[0], agent.streams["evaluate"][0]
@@ -390,7 +390,7 @@ def play(agent: Learner[Any], episodes: int = EPISODES) -> Array:
 
 
 class StopRule:
-    """Solved after STREAK evaluations in a row without an episode below `target`."""
+    """Solved after STREAK evaluations in a row with all returns at or above `target`."""
 
     def __init__(self, target: float):
         self.target, self.streak, self.solved_at = target, 0, 0
