@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from contrastive_ucb.agents.finite.neural_model import NeuralModel
-
 from benchmarks.timing import Figures, Targets, in_turns
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.agents.finite.neural_model import NeuralModel
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import threads

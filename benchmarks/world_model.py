@@ -24,7 +24,7 @@ from contrastive_ucb.core.runtime import keep_freed_memory
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import make_deep_env
-from contrastive_ucb.evaluation.world_model_accuracy import foresight
+from contrastive_ucb.evaluation.world_model_accuracy import model_accuracy
 
 GAMES = ("Breakout", "Freeway", "Seaquest")
 HELD_OUT = 1000  # added to the seed of the evaluation
@@ -68,7 +68,7 @@ def measure(name: str, seed: int, steps: int, updates: int, unseen: int) -> dict
     agent.world.measure(train)
     for _ in range(updates):
         agent.update_model(train)
-    accuracy = asdict(foresight(agent.world, train, held_out, stream(seed, "foresight")))
+    accuracy = asdict(model_accuracy(agent.world, train, held_out, stream(seed, "foresight")))
     rewarded = held_out.history.at("reward", held_out.drawable()) != 0
     return {**accuracy, "rewarded_steps": int(rewarded.sum())}
 

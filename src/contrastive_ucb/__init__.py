@@ -26,8 +26,14 @@ if TYPE_CHECKING:
     from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS
     from contrastive_ucb.bonus.online import EllipticalBonus
     from contrastive_ucb.bonus.wrapper import BonusWrapper
-    from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
-    from contrastive_ucb.evaluation.games import exploitability, game_value, nash, nash_value
+    from contrastive_ucb.evaluation.exact import (
+        exploitability,
+        game_value,
+        nash,
+        nash_value,
+        optimal_value,
+        suboptimality,
+    )
     from contrastive_ucb.experiments.deep_agent import SPRUCB, DeepAgent, evaluate
     from contrastive_ucb.planning.matrix_game import solve_cce, solve_nash
     from contrastive_ucb.training.learn import Result
@@ -79,8 +85,14 @@ _HOMES = {
     "agents.finite.presets": ("GAME_PRESETS", "PRESETS"),
     "bonus.online": ("EllipticalBonus",),
     "bonus.wrapper": ("BonusWrapper",),
-    "evaluation.exact": ("optimal_value", "suboptimality"),
-    "evaluation.games": ("exploitability", "game_value", "nash", "nash_value"),
+    "evaluation.exact": (
+        "exploitability",
+        "game_value",
+        "nash",
+        "nash_value",
+        "optimal_value",
+        "suboptimality",
+    ),
     "experiments.deep_agent": ("SPRUCB", "DeepAgent", "evaluate"),
     "planning.matrix_game": ("solve_cce", "solve_nash"),
     "training.learn": ("Result",),

@@ -12,7 +12,7 @@ from contrastive_ucb.agents.finite.presets import GAME_PRESETS
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
 from contrastive_ucb.envs import LockGame, LowRankGame, LowRankMDP, TabularGame
-from contrastive_ucb.evaluation.games import exploitability
+from contrastive_ucb.evaluation.exact import exploitability
 from contrastive_ucb.training.loop import Session
 
 H, S, A1, A2 = 3, 4, 2, 3

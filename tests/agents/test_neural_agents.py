@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agents.agreement import errors_of_both
 from agents.neural_play import (
     QUICK,
     lock_agent,
@@ -22,8 +23,7 @@ from contrastive_ucb.envs import LowRankGame, LowRankMDP
 from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.gym_observed import GymObserved
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
-from contrastive_ucb.evaluation.agreement import errors_of_both
-from contrastive_ucb.evaluation.games import exploitability
+from contrastive_ucb.evaluation.exact import exploitability
 from contrastive_ucb.planning.markov_game import marginals
 from contrastive_ucb.planning.matrix_game import deviation_gain
 

@@ -15,8 +15,7 @@ from contrastive_ucb.envs.continuous import ContinuousMDP, draw_cosine
 from contrastive_ucb.envs.finite_twin import duplicate_states, one_hot
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame, hadamard, observation_size
 from contrastive_ucb.envs.tabular import TabularMDP
-from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
-from contrastive_ucb.evaluation.games import nash_value
+from contrastive_ucb.evaluation.exact import nash_value, optimal_value, suboptimality
 from contrastive_ucb.planning.value_iteration import plan
 
 # Finite environments with sampled observations

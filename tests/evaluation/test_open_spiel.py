@@ -1,8 +1,8 @@
-"""Exploitability and Nash values against OpenSpiel, which plays the same games as trees.
+"""Exploitability and Nash values against OpenSpiel, with Markov games as extensive-form games.
 
-A Markov game becomes an extensive-form game: chance draws the states, the row player moves, then
-the column player, who does not see that move. OpenSpiel's best responses look at whole histories,
-ours at step and state only; against Markov policies that must make no difference.
+Chance draws the states; the row player moves, then the column player, who does not observe that
+move. Best responses of OpenSpiel depend on whole histories, those of this package on step and state
+only; against Markov policies both have the same value.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import LockGame, LowRankGame, TabularGame
-from contrastive_ucb.evaluation.games import exploitability, nash, nash_value
+from contrastive_ucb.evaluation.exact import exploitability, nash, nash_value
 
 pyspiel = pytest.importorskip("pyspiel")
 from open_spiel.python import policy as open_spiel_policy  # noqa: E402
@@ -27,7 +27,7 @@ GAMES = [
 
 
 class Tree:
-    """The game in Gambit's format; an information set is named after its step and state."""
+    """The game in the format of Gambit, with information sets named after step and state."""
 
     def __init__(self, game: TabularGame):
         self.game, self.sets = game, 0
@@ -35,17 +35,17 @@ class Tree:
         self._chance(game.initial, 0, 0.0)
         self.tree = pyspiel.load_efg_game("\n".join(self.lines) + "\n")
 
-    def _chance(self, probs: Array, step: int, paid: float) -> None:
+    def _chance(self, probs: Array, step: int, total: float) -> None:
         states = np.flatnonzero(probs)
         outcomes = " ".join(f'"{s}" {probs[s]:.17g}' for s in states)
         self.lines.append(f'c "" {len(self.lines)} "" {{ {outcomes} }} 0')
         for state in states:
-            self._play(int(state), step, paid)
+            self._play(int(state), step, total)
 
-    def _play(self, state: int, step: int, paid: float) -> None:
+    def _play(self, state: int, step: int, total: float) -> None:
         game = self.game
         if step == game.horizon:
-            self.lines.append(f't "" {len(self.lines)} "" {{ {paid:.17g} {-paid:.17g} }}')
+            self.lines.append(f't "" {len(self.lines)} "" {{ {total:.17g} {-total:.17g} }}')
             return
         self.sets += 1
         number, where = self.sets, f"{step},{state}"
@@ -55,17 +55,17 @@ class Tree:
             self.lines.append(f'p "" 2 {number} "{where},{number}" {{ {moves[1]} }} 0')
             for b in range(game.n_actions[1]):
                 reward = game.rewards[step, state, a, b]
-                self._chance(game.transitions[step, state, a, b], step + 1, paid + reward)
+                self._chance(game.transitions[step, state, a, b], step + 1, total + reward)
 
     def policy(self, row: Array, column: Array) -> open_spiel_policy.TabularPolicy:
         table = open_spiel_policy.TabularPolicy(self.tree)
         for state in table.states:
             step, place, _ = state.information_state_string().split("-")[-1].split(",")
             probs = (row, column)[state.current_player()][int(step), int(place)]
-            own = table.policy_for_key(state.information_state_string())
-            own[:] = 0
+            entry = table.policy_for_key(state.information_state_string())
+            entry[:] = 0
             for action, probability in zip(state.legal_actions(), probs, strict=True):
-                own[action] = probability
+                entry[action] = probability
         return table
 
 
@@ -78,23 +78,23 @@ def policies(game: TabularGame, seed: int) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("game", GAMES, ids=repr)
-def test_exploitability_is_the_nash_conv_of_open_spiel(game: TabularGame) -> None:
+def test_exploitability_equals_nash_conv(game: TabularGame) -> None:
     tree = Tree(game)
     for seed in range(3):
         pair = policies(game, seed)
-        theirs = open_spiel_exploitability.nash_conv(tree.tree, tree.policy(*pair))
-        assert exploitability(game, *pair) == pytest.approx(theirs, abs=1e-9)
+        expected = open_spiel_exploitability.nash_conv(tree.tree, tree.policy(*pair))
+        assert exploitability(game, *pair) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("game", GAMES, ids=repr)
-def test_our_nash_equilibrium_is_one_for_open_spiel(game: TabularGame) -> None:
-    found, tree = nash(game), Tree(game)
-    policy = tree.policy(found.row, found.column)
+def test_nash_equilibria_have_no_nash_conv(game: TabularGame) -> None:
+    equilibrium, tree = nash(game), Tree(game)
+    policy = tree.policy(equilibrium.row, equilibrium.column)
     assert open_spiel_exploitability.nash_conv(tree.tree, policy) == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("game", GAMES, ids=repr)
-def test_the_nash_value_is_where_regret_minimisation_of_open_spiel_ends(game: TabularGame) -> None:
+def test_nash_value_against_counterfactual_regret_minimization(game: TabularGame) -> None:
     solver = pyspiel.CFRPlusSolver(Tree(game).tree)
     for _ in range(300):
         solver.evaluate_and_update_policy()

@@ -1,28 +1,85 @@
-"""Evaluation: the right episodes, scores and observations, whatever runs beside them."""
+"""Evaluation of deep agents: the protocol, episodes and scores, and control policies."""
 
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.replay import Replay
-from contrastive_ucb.envs.deepsea import DeepSeaGrid
+from contrastive_ucb.envs import DeepSea
 from contrastive_ucb.envs.frames import Step
-from contrastive_ucb.envs.registry import make_eval_envs
+from contrastive_ucb.envs.registry import canonical_name, make_eval_envs
 from contrastive_ucb.envs.snapshot import ReplayedEnv
 from contrastive_ucb.evaluation import rollouts
 from contrastive_ucb.evaluation.rollouts import (
     ConstantPolicy,
     RandomPolicy,
+    constant_control,
+    constant_scores,
+    default_episodes,
     digest,
     evaluate,
+    evaluation_steps,
+    is_atari,
+    n_evaluations,
+    random_control,
     summarize_evaluations,
 )
 
+# Protocol
+
+
+def test_evaluations_are_evenly_spaced_over_the_last_tenth() -> None:
+    assert evaluation_steps(10_000, 5) == [9200, 9400, 9600, 9800, 10_000]
+    assert evaluation_steps(100_000, 1) == [100_000]
+    assert evaluation_steps(30, 5) == [28, 29, 30]  # short runs have fewer evaluations
+    assert evaluation_steps(1, 5) == [1]
+
+
+@given(st.integers(1, 10**6), st.integers(1, 20))
+def test_evaluation_steps_against_fractions(steps: int, count: int) -> None:
+    exact = [steps * (Fraction(9, 10) + Fraction(at, 10 * count)) for at in range(1, count + 1)]
+    points = evaluation_steps(steps, count)
+    assert points == sorted({ceil(point) for point in exact})
+    assert points[-1] == steps
+    assert points[0] >= 1
+    assert len(points) == count or steps < 10 * count
+
+
+@pytest.mark.parametrize(("steps", "count"), [(0, 5), (10, 0)])
+def test_invalid_sizes(steps: int, count: int) -> None:
+    with pytest.raises(ValueError, match="must be at least 1, got 0"):
+        evaluation_steps(steps, count)
+
+
+@pytest.mark.parametrize(
+    ("name", "atari"),
+    [
+        ("Pong", True),
+        ("ALE/RoadRunner-v5", True),
+        ("MinAtar/Breakout-v1", False),
+        ("DeepSea-10", False),
+        ("RichLock-6", False),
+        ("CartPole-v1", False),
+        ("Blackjack-v1", False),  # also the name of an Atari game
+    ],
+)
+def test_protocol_of_atari_and_others(name: str, atari: bool) -> None:
+    known = canonical_name(name)
+    assert is_atari(known) == atari
+    assert (n_evaluations(known), default_episodes(known)) == ((1, 100) if atari else (5, 20))
+
+
+# Episodes
+
 
 class Lives(ReplayedEnv):
-    """Three lives of random length; every step pays its number."""
+    """Three lives of random length; the reward of a step is its number plus the action."""
 
     name, frame_shape, stack, n_actions, value_range = "Lives", (1, 2, 2), 3, 4, (0.0, 1.0)
 
@@ -34,15 +91,15 @@ class Lives(ReplayedEnv):
     def _advance(self, action: int) -> Step:
         frame = np.full(self.frame_shape, self.mark + self.n_steps, np.uint8)
         over = self.n_steps == self.ends[-1]
-        paid = float(self.n_steps + action)
-        return Step(frame, paid, paid, self.n_steps in self.ends, False, over)
+        reward = float(self.n_steps + action)
+        return Step(frame, reward, reward, self.n_steps in self.ends, False, over)
 
     def render(self) -> Any:
         raise NotImplementedError
 
 
 class Sum:
-    """Chooses by all that it sees and remembers it."""
+    """Chooses by the sum of the observation and records it."""
 
     def __init__(self) -> None:
         self.batches: list[Any] = []
@@ -60,8 +117,8 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "make_eval_envs", make)
 
 
-def one_by_one(player: Sum, seed: int, at: int, episodes: int, epsilon: float) -> list[float]:
-    """The slow twin: one environment, and observations by the rule of the replay memory."""
+def scores_by_replay(player: Sum, seed: int, at: int, episodes: int, epsilon: float) -> list[float]:
+    """A slow implementation: one environment, with observations of the replay memory."""
     env = Lives(seed=seed, role=f"eval-{at}")
     replay = Replay(1000, env.frame_shape, stack=env.stack)
     random, scores = stream(seed, f"eval/{at}"), []
@@ -80,64 +137,62 @@ def one_by_one(player: Sum, seed: int, at: int, episodes: int, epsilon: float) -
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3])
-def test_scores_equal_those_of_one_environment_after_the_other(lives: None, epsilon: float) -> None:
+def test_scores_against_a_slow_implementation(lives: None, epsilon: float) -> None:
     scores = evaluate(Sum(), "Lives", 5, 8, epsilon)
-    assert scores.tolist() == [one_by_one(Sum(), 5, at, 1, epsilon)[0] for at in range(8)]
+    assert scores.tolist() == [scores_by_replay(Sum(), 5, at, 1, epsilon)[0] for at in range(8)]
     assert len(set(scores)) > 1
 
 
-def test_more_episodes_than_environments_are_played_in_turn(
-    lives: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_episodes_than_environments(lives: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "AT_ONCE", 3)
     scores = evaluate(Sum(), "Lives", 0, 7, 0.1)
     for at, count in enumerate((3, 2, 2)):
-        assert scores[at::3].tolist() == one_by_one(Sum(), 0, at, count, 0.1)
+        assert scores[at::3].tolist() == scores_by_replay(Sum(), 0, at, count, 0.1)
 
 
 def test_evaluations_with_different_indices_play_different_episodes(lives: None) -> None:
     for index in range(3):
         scores = evaluate(Sum(), "Lives", 5, 4, 0.3, index)
-        expected = [one_by_one(Sum(), 5, 4 * index + at, 1, 0.3)[0] for at in range(4)]
+        expected = [scores_by_replay(Sum(), 5, 4 * index + at, 1, 0.3)[0] for at in range(4)]
         assert scores.tolist() == expected
 
 
-def test_all_that_still_play_are_asked_at_once(lives: None) -> None:
+def test_observations_are_batched(lives: None) -> None:
     player = Sum()
     evaluate(player, "Lives", 0, 8, 0.0)
     sizes = [len(batch) for batch in player.batches]
     assert sizes[0] == 8
     assert sizes == sorted(sizes, reverse=True)
     assert player.batches[0].shape == (8, 3, 2, 2)
-    assert not player.batches[0][:, :2].any()  # blanks before the first frame
+    assert not player.batches[0][:, :2].any()  # zeros before the first frame
 
 
-def test_seed_and_nothing_else_decides(lives: None) -> None:
-    one, again, other = (evaluate(Sum(), "Lives", seed, 6, 1.0) for seed in (1, 1, 2))
-    assert one.tolist() == again.tolist() != other.tolist()
-    assert evaluate(Sum(), "Lives", 1, 4, 1.0).tolist() == one[:4].tolist()
+def test_scores_depend_on_the_seed_only(lives: None) -> None:
+    first, again, other = (evaluate(Sum(), "Lives", seed, 6, 1.0) for seed in (1, 1, 2))
+    assert first.tolist() == again.tolist() != other.tolist()
+    assert evaluate(Sum(), "Lives", 1, 4, 1.0).tolist() == first[:4].tolist()
 
 
-def test_games_without_an_end_are_cut(lives: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_episodes_are_cut(lives: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "LONGEST", 2)
     scores = evaluate(Sum(), "Lives", 0, 5, 0.0)
     assert (scores <= 3 + 2 * 3).all()
 
 
-def test_the_best_policy_finds_the_treasure_in_the_sea_it_was_trained_in() -> None:
-    sea = DeepSeaGrid(6, seed=3).sea
+def test_the_optimal_policy_of_deep_sea() -> None:
+    right = DeepSea(6, seed=3).right.reshape(-1)
 
-    class Diver:
+    class Optimal:
         def best(self, observations: Any) -> Any:
-            return sea.right.reshape(-1)[observations.argmax(-1)]
+            return right[observations.argmax(-1)]
 
-    scores = evaluate(Diver(), "DeepSea-6", 3, 5, 0.0)
+    scores = evaluate(Optimal(), "DeepSea-6", 3, 5, 0.0)
     assert scores.tolist() == [1.0] * 5
-    assert evaluate(Diver(), "DeepSea-6", 3, 20, 1.0).mean() < 0.5
+    assert evaluate(Optimal(), "DeepSea-6", 3, 20, 1.0).mean() < 0.5
 
 
-def test_raw_scores_of_a_real_game() -> None:
-    class Still:
+def test_raw_scores_of_a_game() -> None:
+    class NoOp:
         def best(self, observations: Any) -> Any:
             assert observations.dtype == np.uint8
             return np.zeros(len(observations), int)
@@ -149,20 +204,17 @@ def test_raw_scores_of_a_real_game() -> None:
         while not env.step(0).episode_over:
             pass
         expected.append(env.raw_return)
-    assert evaluate(Still(), name, 0, 3, 0.0).tolist() == expected
+    assert evaluate(NoOp(), name, 0, 3, 0.0).tolist() == expected
 
 
-def test_wrong_numbers_are_errors() -> None:
-    for wrong, says in (((0, 0.0), "episodes"), ((1, 1.5), "epsilon"), ((1, 0.0, -1), "index")):
-        with pytest.raises(ValueError, match=says):
-            evaluate(Sum(), "DeepSea-5", 0, *wrong)
+def test_invalid_arguments() -> None:
+    for arguments, name in (((0, 0.0), "episodes"), ((1, 1.5), "epsilon"), ((1, 0.0, -1), "index")):
+        with pytest.raises(ValueError, match=name):
+            evaluate(Sum(), "DeepSea-5", 0, *arguments)
 
 
-def test_digest_has_mean_median_and_number() -> None:
+def test_summaries_of_scores() -> None:
     assert digest(np.array([1.0, 2.0, 9.0])) == {"mean": 4.0, "median": 2.0, "episodes": 3}
-
-
-def test_a_summary_is_over_the_scores_of_all_evaluations() -> None:
     evaluations = [{"step": 9, "scores": [0.0, 4.0]}, {"step": 10, "scores": [1.0, 7.0]}]
     assert summarize_evaluations(evaluations) == {
         "mean": 3.0,
@@ -172,8 +224,69 @@ def test_a_summary_is_over_the_scores_of_all_evaluations() -> None:
     }
 
 
-def test_simple_policies() -> None:
+# Controls
+
+
+def test_control_policies() -> None:
     frames = np.zeros((3, 4), dtype=np.uint8)
     assert ConstantPolicy(2).best(frames).tolist() == [2, 2, 2]
     drawn = RandomPolicy(4, np.random.default_rng(0)).best(np.zeros((4000, 1)))
     np.testing.assert_allclose(np.bincount(drawn) / 4000, 0.25, atol=0.03)
+
+
+def play_constant(env: str, seed: int, role: int, action: int) -> float:
+    """The score of one episode in the evaluation environment `role`."""
+    played = make_eval_envs(env, seed=seed, count=role + 1)[role]
+    played.reset()
+    while not played.step(action).episode_over:
+        pass
+    return played.raw_return
+
+
+@pytest.mark.parametrize("env", ["DeepSea-6", "MinAtar/Breakout-v1"])
+def test_constant_actions_are_chosen_on_other_episodes(env: str) -> None:
+    means = constant_scores(env, 3)
+    for action, mean in enumerate(means):
+        scores = [play_constant(env, 3, role, action) for role in range(100, 200)]
+        assert mean == pytest.approx(np.mean(scores))
+
+
+def test_constant_control_is_evaluated_like_agents() -> None:
+    env = "MinAtar/Breakout-v1"
+    first, second = constant_control(env, range(2))
+    assert first["means_of_actions"] == second["means_of_actions"]
+    assert first["action"] == int(np.argmax(first["means_of_actions"]))
+    for seed, record in enumerate((first, second)):
+        scores = [
+            evaluate(ConstantPolicy(record["action"]), env, seed, 20, 0.0, index).mean()
+            for index in range(5)
+        ]
+        assert record["evaluation"]["mean"] == pytest.approx(np.mean(scores))
+        means = [point["mean"] for point in record["evaluation"]["points"]]
+        assert means == pytest.approx(scores[::-1])
+        assert record["evaluation"]["episodes"] == 20
+
+
+def test_constant_control_of_deep_sea_is_chosen_per_seed() -> None:
+    records = constant_control("DeepSea-6", range(6))
+    for seed, record in enumerate(records):
+        returns = [play_constant("DeepSea-6", seed, 0, action) for action in range(2)]
+        assert record["evaluation"]["mean"] == pytest.approx(max(returns))
+    assert {record["action"] for record in records} == {0, 1}
+
+
+def test_random_control(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[int] = []
+    best = RandomPolicy.best
+
+    def recorded(policy: RandomPolicy, observations: np.ndarray) -> np.ndarray:
+        actions = best(policy, observations)
+        drawn.extend(actions.tolist())
+        return actions
+
+    monkeypatch.setattr(RandomPolicy, "best", recorded)
+    assert random_control("DeepSea-6", [4]) == random_control("DeepSea-6", [4])
+    assert len(drawn) == 2 * 5 * 20 * 6
+    assert np.mean(drawn) == pytest.approx(0.5, abs=0.08)

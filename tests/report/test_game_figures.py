@@ -10,7 +10,7 @@ from report.runs import GAME, STEPS, write_game_run
 from contrastive_ucb import LowRankGame
 from contrastive_ucb.core.checkpoint import save_checkpoint
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.evaluation.games import exploitability, game_value, nash
+from contrastive_ucb.evaluation.exact import exploitability, game_value, nash
 from contrastive_ucb.experiments.solve import Problem, solve
 from contrastive_ucb.report.figures import curves, save_png, to_svg
 from contrastive_ucb.report.game_figures import (

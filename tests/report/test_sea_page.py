@@ -153,7 +153,7 @@ def test_what_the_page_says_about_agents_and_sea_is_so():
     assert plain.noisy > 0
     assert plain.epsilon == (1.0, 0.0)
     assert bonus.eval_epsilon == plain.eval_epsilon == 0.001
-    rewards = DeepSeaGrid(SIZE, seed=0).sea.rewards
+    rewards = DeepSeaGrid(SIZE, seed=0).mdp.rewards
     assert {*np.unique(rewards)} == {0.0, 0.01 / SIZE, 1.0}
 
 

@@ -1,4 +1,4 @@
-"""The stratified bootstrap: what it draws, that it repeats, and that it covers."""
+"""The stratified bootstrap: against loops, reproducibility, coverage, errors."""
 
 from functools import partial
 
@@ -44,7 +44,7 @@ EVEN, RAGGED, OTHER = (
 
 
 def resamples_of(scores: Scores, resamples: int, name: str, seed: int) -> list[list[Array]]:
-    """The slow twin: task by task, run by run, lists of different length."""
+    """A slow implementation: lists of runs of different length, task by task."""
     runs = sorted_runs(scores)
     (index,) = redraw(runs, resamples, stream(seed, name))
     return [
@@ -57,13 +57,13 @@ def resamples_of(scores: Scores, resamples: int, name: str, seed: int) -> list[l
 
 
 def check_equal(left: Interval, right: Interval) -> None:
-    for one, other in zip(left, right, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for first, second in zip(left, right, strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize("scores", [EVEN, RAGGED], ids=lambda scores: scores.name)
 @pytest.mark.parametrize("name", AGGREGATES)
-def test_interval_is_that_of_a_plain_loop(scores: Scores, name: str) -> None:
+def test_interval_against_loops(scores: Scores, name: str) -> None:
     statistic = AGGREGATES[name]
     drawn = [
         statistic(Scores("", scores.tasks, tuple(tasks)).matrix)
@@ -76,7 +76,7 @@ def test_interval_is_that_of_a_plain_loop(scores: Scores, name: str) -> None:
 
 
 @pytest.mark.parametrize("scores", [EVEN, RAGGED], ids=lambda scores: scores.name)
-def test_improvement_interval_is_that_of_a_plain_loop(scores: Scores) -> None:
+def test_improvement_interval_against_loops(scores: Scores) -> None:
     drawn = [
         probability_of_improvement(
             Scores("", scores.tasks, tuple(x)).matrix, Scores("", scores.tasks, tuple(y)).matrix
@@ -93,7 +93,7 @@ def test_improvement_interval_is_that_of_a_plain_loop(scores: Scores) -> None:
     assert got.high == pytest.approx(np.quantile(drawn, 0.975))
 
 
-def test_runs_stay_in_their_task_and_are_drawn_evenly_and_independently() -> None:
+def test_draws_are_uniform_and_independent_within_tasks() -> None:
     n_runs = RAGGED.n_runs
     index = np.concatenate(list(redraw(sorted_runs(RAGGED), 20_000, stream(0, "test"))))
     for task, n in enumerate(n_runs):
@@ -109,23 +109,25 @@ def test_runs_stay_in_their_task_and_are_drawn_evenly_and_independently() -> Non
 
 
 @pytest.mark.parametrize("chunk", [1, 77, 1000])
-def test_chunks_do_not_change_the_result(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_of_them() -> list[Interval]:
-        alone = [
+def test_result_does_not_depend_on_the_chunk_size(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def all_intervals() -> list[Interval]:
+        single = [
             interval(statistic, scores, resamples=500)
             for statistic in AGGREGATES.values()
             for scores in (EVEN, RAGGED)
         ]
         pairs = [improvement_interval(scores, OTHER, resamples=500) for scores in (EVEN, RAGGED)]
-        return alone + pairs
+        return single + pairs
 
-    whole = all_of_them()
+    expected = all_intervals()
     monkeypatch.setattr(bootstrap, "CHUNK", chunk)
-    for left, right in zip(whole, all_of_them(), strict=True):
+    for left, right in zip(expected, all_intervals(), strict=True):
         check_equal(left, right)
 
 
-def test_same_seed_same_interval_other_seed_another() -> None:
+def test_intervals_depend_on_the_seed() -> None:
     for seeded in (
         partial(interval, iqm, EVEN, 200),
         partial(improvement_interval, EVEN, OTHER, 200),
@@ -134,20 +136,20 @@ def test_same_seed_same_interval_other_seed_another() -> None:
         assert seeded(seed=1).low != seeded(seed=2).low
 
 
-def test_order_of_runs_does_not_matter() -> None:
-    turned = Scores("turned", RAGGED.tasks, tuple(runs[::-1] for runs in RAGGED.runs))
-    check_equal(interval(iqm, RAGGED, 200), interval(iqm, turned, 200))
-    check_equal(improvement_interval(RAGGED, EVEN, 200), improvement_interval(turned, EVEN, 200))
+def test_intervals_do_not_depend_on_the_order_of_runs() -> None:
+    flipped = Scores("flipped", RAGGED.tasks, tuple(runs[::-1] for runs in RAGGED.runs))
+    check_equal(interval(iqm, RAGGED, 200), interval(iqm, flipped, 200))
+    check_equal(improvement_interval(RAGGED, EVEN, 200), improvement_interval(flipped, EVEN, 200))
 
 
-def test_several_statistics_at_once_are_each_alone() -> None:
+def test_several_statistics_equal_single_ones() -> None:
     together = intervals(AGGREGATES, RAGGED, resamples=200)
     assert list(together) == list(AGGREGATES)
     for name, statistic in AGGREGATES.items():
         check_equal(together[name], interval(statistic, RAGGED, resamples=200))
 
 
-def test_a_statistic_may_be_a_curve() -> None:
+def test_intervals_of_curves() -> None:
     thresholds = np.linspace(-2, 2, 9)
     curve = partial(performance_profile, thresholds=thresholds)
     band = interval(curve, RAGGED, resamples=500)
@@ -156,34 +158,34 @@ def test_a_statistic_may_be_a_curve() -> None:
     assert (band.estimate <= band.high + 1e-12).all()
 
 
-def test_interval_of_the_mean_has_the_width_of_theory() -> None:
-    """The resampled mean has the variance sum_t var_t / n_t / tasks^2 (var without the -1)."""
+def test_width_of_the_interval_of_the_mean() -> None:
+    """The variance of the resampled mean is sum_t var_t / n_t / tasks^2 (biased variances)."""
     scores = make("wide", (40,) * 6)
     variance = sum(runs.var() / len(runs) for runs in scores.runs) / 36
     got = interval(mean, scores, resamples=20_000)
     assert got.high - got.low == pytest.approx(2 * 1.96 * variance**0.5, rel=0.03)
 
 
-def test_no_spread_no_width_and_a_higher_level_is_wider() -> None:
+def test_width_for_constant_scores_and_levels() -> None:
     same = Scores("same", ("a", "b"), (np.array([1.0, 1.0]), np.array([3.0])))
     assert set(interval(mean, same, resamples=50)) == {2.0}
     narrow, wide = (interval(mean, EVEN, resamples=2000, level=level) for level in (0.5, 0.99))
     assert wide.low < narrow.low < narrow.estimate < narrow.high < wide.high
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
-    """300 experiments of 10 runs on 8 tasks; percentile intervals of few runs cover a bit less."""
+def test_coverage() -> None:
+    """300 experiments of 10 runs on 8 tasks; percentile intervals of few runs cover less."""
     random, covered = np.random.default_rng(0), np.zeros(3)
     tasks = tuple("abcdefgh")
-    centre = np.arange(8) / 4
+    center = np.arange(8) / 4
     for seed in range(300):
         x, y = (
-            Scores(name, tasks, tuple(random.normal(centre, 0.5, (10, 8)).T)) for name in ("x", "y")
+            Scores(name, tasks, tuple(random.normal(center, 0.5, (10, 8)).T)) for name in ("x", "y")
         )
         for kind, (got, truth) in enumerate(
             (
-                (interval(mean, x, 400, seed=seed), centre.mean()),
-                (interval(iqm, x, 400, seed=seed), centre.mean()),  # symmetric, so IQM = mean
+                (interval(mean, x, 400, seed=seed), center.mean()),
+                (interval(iqm, x, 400, seed=seed), center.mean()),  # symmetric, so IQM = mean
                 (improvement_interval(x, y, 400, seed=seed), 0.5),
             )
         ):
@@ -192,19 +194,19 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     assert (covered / 300 < 0.99).all()
 
 
-def test_clear_wins_are_certain() -> None:
+def test_certain_improvements() -> None:
     better = make("better", (5,) * 4, shift=100)
     assert set(improvement_interval(better, EVEN, resamples=100)) == {1.0}
     assert set(improvement_interval(EVEN, better, resamples=100)) == {0.0}
 
 
-def test_wrong_arguments_are_named() -> None:
+def test_invalid_arguments() -> None:
     with pytest.raises(ValueError, match="level must be between 0 and 1, got 95"):
         interval(mean, EVEN, resamples=10, level=95)
     with pytest.raises(ValueError, match="resamples must be at least 1, got 0"):
         interval(mean, EVEN, resamples=0)
-    with pytest.raises(UserError, match="only one of them has task 4"):
+    with pytest.raises(UserError, match="only one has task 4"):
         improvement_interval(EVEN, make("five", (5,) * 5))
-    turned = Scores("turned", EVEN.tasks[::-1], EVEN.runs)
+    reordered = Scores("reordered", EVEN.tasks[::-1], EVEN.runs)
     with pytest.raises(UserError, match="order differs"):
-        improvement_interval(EVEN, turned)
+        improvement_interval(EVEN, reordered)

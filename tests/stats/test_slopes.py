@@ -1,4 +1,4 @@
-"""Slopes of power laws: exact where the law is exact, with an interval where it is not."""
+"""Slopes of power laws against least squares and loops, coverage of intervals, errors."""
 
 import numpy as np
 import pytest
@@ -15,45 +15,46 @@ ROUNDS = np.arange(1.0, 301)
 
 
 def noisy(exponent: float, n_seeds: int, noise: float = 0.3, seed: int = 0) -> Array:
-    """Power laws whose factor differs from seed to seed, and a little from point to point."""
+    """Power laws with a random factor per seed and small noise per point."""
     random = np.random.default_rng(seed)
     logs = random.normal(0, noise, (n_seeds, 1)) + random.normal(0, 0.1, (n_seeds, len(ROUNDS)))
     return np.asarray(np.exp(logs) * ROUNDS**exponent)
 
 
 @given(st.floats(-3, 3), st.floats(-5, 5))
-def test_exact_on_power_laws(exponent: float, log_factor: float) -> None:
+def test_slopes_of_power_laws_are_exact(exponent: float, log_factor: float) -> None:
     curve = np.exp(log_factor) * ROUNDS**exponent
     assert slope(ROUNDS, curve) == pytest.approx(exponent, abs=1e-10)
     assert slope(ROUNDS, curve, window=(10, 300)) == pytest.approx(exponent, abs=1e-10)
 
 
-def test_slope_is_that_of_least_squares() -> None:
+def test_slope_against_least_squares() -> None:
     curves = noisy(-0.5, 4)
     inside = (ROUNDS >= 10) & (ROUNDS <= 200)
-    twin = [np.polyfit(np.log(ROUNDS[inside]), np.log(one[inside]), 1)[0] for one in curves]
-    np.testing.assert_allclose(slope(ROUNDS, curves, window=(10, 200)), twin)
+    x = np.log(ROUNDS[inside])
+    expected = [np.polyfit(x, np.log(curve[inside]), 1)[0] for curve in curves]
+    np.testing.assert_allclose(slope(ROUNDS, curves, window=(10, 200)), expected)
 
 
-def test_window_takes_both_ends_and_nothing_else() -> None:
+def test_windows_include_both_ends() -> None:
     bent = np.where(ROUNDS < 10, 5.0, ROUNDS**-1)
     assert slope(ROUNDS, bent, window=(10, 300)) == pytest.approx(-1)
     assert slope(ROUNDS, bent, window=(1, 9)) == pytest.approx(0)
     assert slope(ROUNDS, bent, window=(9, 300)) != pytest.approx(-1, abs=0.01)
-    assert slope(ROUNDS, bent, window=(10, 11)) == pytest.approx(-1)  # two points are enough
+    assert slope(ROUNDS, bent, window=(10, 11)) == pytest.approx(-1)  # two points suffice
 
 
 @given(st.floats(0.1, 100), st.floats(0.1, 100))
-def test_units_do_not_matter(of_x: float, of_y: float) -> None:
+def test_slopes_do_not_depend_on_units(of_x: float, of_y: float) -> None:
     curve = noisy(-1, 1)[0]
     assert slope(of_x * ROUNDS, of_y * curve) == pytest.approx(slope(ROUNDS, curve))
 
 
-def test_interval_is_that_of_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interval_against_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     curves = noisy(-0.5, 6)
     got = slope_interval(ROUNDS, curves, window=(10, 300), resamples=200, seed=5)
     times = stream(5, "slope").multinomial(6, np.full(6, 1 / 6), 200)
-    resampled = [np.repeat(curves, often, axis=0).mean(0) for often in times]
+    resampled = [np.repeat(curves, counts, axis=0).mean(0) for counts in times]
     drawn = [slope(ROUNDS, curve, window=(10, 300)) for curve in resampled]
     assert got.estimate == pytest.approx(slope(ROUNDS, curves.mean(0), window=(10, 300)))
     assert got.low == pytest.approx(np.quantile(drawn, 0.025))
@@ -64,27 +65,27 @@ def test_interval_is_that_of_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> No
     assert got != slope_interval(ROUNDS, curves, window=(10, 300), resamples=200, seed=6)
 
 
-def test_seeds_that_agree_leave_no_width() -> None:
+def test_interval_of_equal_slopes_has_no_width() -> None:
     curves = np.array([[1.0], [2.0], [7.0]]) * ROUNDS**-0.5
     assert slope_interval(ROUNDS, curves, resamples=100) == pytest.approx([-0.5] * 3)
 
 
-def test_intervals_cover_the_true_exponent() -> None:
+def test_coverage() -> None:
     covered = 0
     for seed in range(200):
         random = np.random.default_rng(seed)
-        own = random.normal(-0.5, 0.1, (10, 1))  # every seed has an exponent of its own
+        exponents = random.normal(-0.5, 0.1, (10, 1))  # one per seed
         x = np.arange(1.0, 21)
-        got = slope_interval(x, x**own, resamples=300, seed=seed)
+        got = slope_interval(x, x**exponents, resamples=300, seed=seed)
         truth = slope(x, x**-0.5 * np.exp(0.5 * (0.1 * np.log(x)) ** 2))  # of the expectation
         covered += bool(got.low <= truth <= got.high)
     assert 0.84 < covered / 200 < 0.99
 
 
-def test_errors_say_what_to_do() -> None:
+def test_invalid_arguments() -> None:
     curve = 1 / ROUNDS
     curve[4] = 0
-    with pytest.raises(UserError, match=r"y is not above 0 at x = 5, .* choose a window without"):
+    with pytest.raises(UserError, match=r"y is not above 0 at x = 5 .* choose a window without"):
         slope(ROUNDS, curve)
     assert slope(ROUNDS, curve, window=(6, 300)) == pytest.approx(-1)
     with pytest.raises(UserError, match="x is not above 0 at x = 0"):

@@ -1,1 +1,1 @@
-"""How good a policy and a model are, exactly where a sum is possible."""
+"""Evaluation of policies and models: exact values, metrics of runs, rollouts and playback."""

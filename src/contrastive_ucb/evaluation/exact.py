@@ -1,13 +1,18 @@
-"""Exact evaluation in finite MDPs: no Monte Carlo where a sum is possible.
+"""Exact evaluation in finite MDPs and zero-sum games, by dynamic programming.
 
-| paper         | here             |                                                            |
-|---------------|------------------|------------------------------------------------------------|
-| d~_h^pi       | `rolled_in`      | policy to step h, then a uniform action (l.176)            |
-| d-breve_h^pi  | `one_step_later` | one step after d~_{h-1}, again a uniform action (l.176)    |
-| zeta, xi      | `model_error`    | mean squared L1 distance of the kernels, under rho of each |
-| V* - V^pi     | `suboptimality`  | what one round adds to the regret                          |
+| paper                            | here             |                                        |
+|----------------------------------|------------------|----------------------------------------|
+| V* - V^pi                        | `suboptimality`  | the regret of one round                |
+| V_1^sigma                        | `game_value`     |                                        |
+| V_1^{br(nu),nu}, V_1^{pi,br(pi)} | `best_responses` | values of best responses               |
+| their difference                 | `exploitability` | the duality gap                        |
+| V_1 of a Nash equilibrium        | `nash_value`     |                                        |
+| d~_h^pi                          | `rolled_in`      | policy to step h, then uniform action  |
+| d-breve_h^pi                     | `one_step_later` | one step after d~_{h-1}, again uniform |
+| zeta, xi                         | `model_error`    | mean squared L1 distance of kernels    |
 
-z = (s, a) is the one number s * A + a; leading axes are seeds.
+z = (s, a) is the number s * A + a. Values are those from the initial distribution, in games those
+of the row player. Leading axes are seeds.
 """
 
 from __future__ import annotations
@@ -15,55 +20,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv
-from contrastive_ucb.envs.tabular import TabularMDP
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
+from contrastive_ucb.planning.markov_game import independent, plan_nash, reply_values
 from contrastive_ucb.planning.value_iteration import plan, policy_value
 
-
-def rolled_in(occupancy: Array, n_actions: int) -> Array:
-    """d~_h(s,a) = d_h(s) / A.   occupancy (..., H, S) -> (..., H, Z)"""
-    return np.repeat(occupancy, n_actions, axis=-1) / n_actions
-
-
-def one_step_later(kernel: Kernel, d_tilde: Array) -> Array:
-    """d-breve_h(s,a) = sum_z d~_{h-1}(z) P_{h-1}(s|z) / A, for the true kernel.
-
-    d_tilde  (..., H, Z); returns (..., H, Z), zero at the first step, which has no step before it
-    """
-    n_actions = d_tilde.shape[-1] // kernel.n_states
-    leading = np.broadcast_shapes(kernel.features.shape[:-3], d_tilde.shape[:-2])
-    d_breve = np.zeros(leading + d_tilde.shape[-2:])
-    for h in range(1, d_tilde.shape[-2]):
-        arrivals = kernel.push(h - 1, d_tilde[..., h - 1, :])
-        d_breve[..., h, :] = rolled_in(arrivals, n_actions)
-    return d_breve
-
-
-def squared_distance(true: Kernel, learnt: Kernel, chunk: int = 1 << 18) -> Array:
-    """||P_h(.|z) - P^_h(.|z)||_1^2 for every z   (..., H, Z)
-
-    chunk  table entries a seed that are held at once; it does not depend on the number of seeds,
-           so that a batch of seeds adds up in the order of a single one
-    """
-    n_steps, n_pairs = true.features.shape[-3:-1]
-    at_once = max(1, chunk // (n_steps * true.n_states))
-    parts = []
-    for first in range(0, n_pairs, at_once):
-        pairs = slice(first, first + at_once)
-        gap = _some_rows(true, pairs) - _some_rows(learnt, pairs)  # (..., H, Z', S)
-        parts.append(np.abs(gap, out=gap).sum(-1) ** 2)
-    return np.concatenate(parts, axis=-1)
-
-
-def model_error(true: Kernel, learnt: Kernel, weights: Array, chunk: int = 1 << 18) -> Array:
-    """sum_z w_h(z) ||P_h(.|z) - P^_h(.|z)||_1^2: zeta with weights rho~, xi with rho-breve.
-
-    weights  (..., H, Z); returns (..., H)
-    """
-    return np.asarray((weights * squared_distance(true, learnt, chunk)).sum(-1))
+# MDPs
 
 
 def optimal_value(mdp: TabularMDP) -> float:
@@ -76,8 +42,128 @@ def optimal_value(mdp: TabularMDP) -> float:
 def suboptimality(mdp: TabularMDP, policy: Array | IntArray) -> float:
     """V* - V^pi from the initial distribution; policy (H, S, A) probabilities or (H, S) actions."""
     _check_mdp(mdp)
-    v = policy_value(mdp.kernel, mdp.rewards, _probabilities(mdp, policy))
+    given, shape = np.asarray(policy), mdp.rewards.shape
+    if given.shape == shape[:2] and given.dtype.kind in "iu":
+        if given.min() < 0 or given.max() >= mdp.n_actions:
+            worst = given.min() if given.min() < 0 else given.max()
+            raise ValueError(f"policy takes action {worst}; actions are 0..{mdp.n_actions - 1}")
+        given = np.eye(mdp.n_actions)[given]
+    elif given.shape != shape:
+        raise ValueError(
+            f"policy has shape {given.shape} of {given.dtype}; give probabilities {shape} "
+            f"or integer actions {shape[:2]}"
+        )
+    v = policy_value(mdp.kernel, mdp.rewards, _distributions("policy", given, shape, axes=1))
     return optimal_value(mdp) - float(mdp.initial @ v[0])
+
+
+# Games
+
+
+class Equilibrium(NamedTuple):
+    """A Nash equilibrium: policies row (H, S, A1) and column (H, S, A2), and its value."""
+
+    row: Array
+    column: Array
+    value: float
+
+
+def game_value(game: TabularGame, row: ArrayLike, column: ArrayLike | None = None) -> float:
+    """The expected return of the row player.
+
+    row, column  (H, S, A1) and (H, S, A2), or a joint policy (H, S, A1, A2) as `row` alone
+    """
+    _check_game(game)
+    if column is None:
+        joint = _distributions("the joint policy", row, game.rewards.shape, axes=2)
+    else:
+        joint = independent(*_policies(game, row, column))
+    shape = (game.horizon, game.n_states, -1)
+    v = policy_value(game.kernel, game.rewards.reshape(shape), joint.reshape(shape))
+    return float(game.initial @ v[0])
+
+
+def best_responses(game: TabularGame, row: ArrayLike, column: ArrayLike) -> tuple[float, float]:
+    """V^{br(nu),nu} and V^{pi,br(pi)}, the values of best responses to each player's policy."""
+    _check_game(game)
+    pi, nu = _policies(game, row, column)
+    rewards = game.rewards.reshape(game.horizon, game.n_states, -1)
+    above = reply_values(game.kernel, rewards, nu, fixed="column")
+    below = reply_values(game.kernel, rewards, pi, fixed="row")
+    return float(game.initial @ above[0]), float(game.initial @ below[0])
+
+
+def exploitability(game: TabularGame, row: ArrayLike, column: ArrayLike) -> float:
+    """The duality gap V^{br(nu),nu} - V^{pi,br(pi)}: 0 for a Nash equilibrium, up to rounding."""
+    above, below = best_responses(game, row, column)
+    return above - below
+
+
+def nash(game: TabularGame) -> Equilibrium:
+    """A Nash equilibrium by backward induction; all Nash equilibria have the same value."""
+    _check_game(game)
+    rewards = game.rewards.reshape(game.horizon, game.n_states, -1)
+    v, row, column = plan_nash(game.kernel, rewards, game.n_actions)
+    return Equilibrium(row, column, float(game.initial @ v[0]))
+
+
+def nash_value(game: TabularGame) -> float:
+    """V_Nash, the value of the game for the row player."""
+    return nash(game).value
+
+
+# Data distributions and the error of learned kernels
+
+
+def rolled_in(occupancy: Array, n_actions: int) -> Array:
+    """d~_h(s,a) = d_h(s) / A (l.176).   occupancy (..., H, S) -> (..., H, Z)"""
+    return np.repeat(occupancy, n_actions, axis=-1) / n_actions
+
+
+def one_step_later(kernel: Kernel, d_tilde: Array) -> Array:
+    """d-breve_h(s,a) = sum_z d~_{h-1}(z) P_{h-1}(s|z) / A, for the true kernel (l.176).
+
+    d_tilde  (..., H, Z); returns (..., H, Z), zero at the first step
+    """
+    n_actions = d_tilde.shape[-1] // kernel.n_states
+    leading = np.broadcast_shapes(kernel.features.shape[:-3], d_tilde.shape[:-2])
+    d_breve = np.zeros(leading + d_tilde.shape[-2:])
+    for h in range(1, d_tilde.shape[-2]):
+        arrivals = kernel.push(h - 1, d_tilde[..., h - 1, :])
+        d_breve[..., h, :] = rolled_in(arrivals, n_actions)
+    return d_breve
+
+
+def squared_distance(true: Kernel, learned: Kernel, chunk: int = 1 << 18) -> Array:
+    """||P_h(.|z) - P^_h(.|z)||_1^2 for every z   (..., H, Z)
+
+    chunk  number of table entries per seed in memory; it does not depend on the number of seeds,
+           so that sums have the same rounding in a batch and in a single run
+    """
+    n_steps, n_pairs = true.features.shape[-3:-1]
+    at_once = max(1, chunk // (n_steps * true.n_states))
+    parts = []
+    for first in range(0, n_pairs, at_once):
+        pairs = slice(first, first + at_once)
+        gap = _rows(true, pairs) - _rows(learned, pairs)  # (..., H, Z', S)
+        parts.append(np.abs(gap, out=gap).sum(-1) ** 2)
+    return np.concatenate(parts, axis=-1)
+
+
+def model_error(true: Kernel, learned: Kernel, weights: Array, chunk: int = 1 << 18) -> Array:
+    """sum_z w_h(z) ||P_h(.|z) - P^_h(.|z)||_1^2: zeta with weights rho~, xi with rho-breve.
+
+    weights  (..., H, Z); returns (..., H)
+    """
+    return np.asarray((weights * squared_distance(true, learned, chunk)).sum(-1))
+
+
+def _rows(kernel: Kernel, pairs: slice) -> Array:
+    """P_h(s'|z) of all steps for a range of z   (..., H, Z', S)"""
+    return Kernel(kernel.features[..., pairs, :], kernel.measures).table()
+
+
+# Elliptical potential
 
 
 class Potential(NamedTuple):
@@ -93,8 +179,9 @@ def potential(gains: Array, ridge: float) -> Potential:
     gains  G_k     (K, ..., d, d)  positive semidefinite, trace at most 1
     ridge  lambda                  Sigma_0 = lambda I; returns two arrays (...)
 
-    The paper asks for lambda > 0 only, but x <= 2 log(1 + x), on which the lemma rests, ends at
-    x = 2.51: a single G = 1 on lambda = .1 spends 10 and is allowed 4.8. Any lambda >= .4 is safe.
+    The paper requires lambda > 0 only, but the lemma uses x <= 2 log(1 + x), which holds up to
+    x = 2.51: a single G = 1 with lambda = 0.1 spends 10 and is allowed 4.8. The lemma holds for
+    every lambda >= 0.4.
     """
     if ridge <= 0:
         raise ValueError(f"ridge must be positive, got {ridge}")
@@ -106,43 +193,52 @@ def potential(gains: Array, ridge: float) -> Potential:
     return Potential(np.asarray(spent), np.asarray(allowed))
 
 
-def check_tabular_env(env: object) -> None:
-    """Stop at observations: there a policy is a function, and no table of states can have it."""
+# Checks
+
+
+def _check_tabular(env: object) -> None:
+    """Raise for environments with observations, whose policies are functions and not tables."""
     if isinstance(env, ObservedEnv):
         raise ValueError(
-            f"{env.name} is seen through observations, which no table holds; the gap that was"
-            " measured is in result.gap and result.summary, with result = agent.learn(...)"
+            f"{env.name} has observations, which have no table of values; the measured gap is in"
+            " result.gap and result.summary of result = agent.learn(...)"
         )
-
-
-def _some_rows(kernel: Kernel, pairs: slice) -> Array:
-    """P_h(s'|z) of all steps for a range of z   (..., H, Z', S)"""
-    return Kernel(kernel.features[..., pairs, :], kernel.measures).table()
 
 
 def _check_mdp(mdp: TabularMDP) -> None:
-    check_tabular_env(mdp)
+    _check_tabular(mdp)
     if not isinstance(mdp, TabularMDP):
         raise ValueError(
-            f"{type(mdp).__name__} is not an MDP; a game has nash_value and exploitability"
+            f"{type(mdp).__name__} is not an MDP; for games use nash_value and exploitability"
         )
 
 
-def _probabilities(mdp: TabularMDP, policy: Array | IntArray) -> Array:
-    """A policy of either form as probabilities (H, S, A), checked."""
-    shape = mdp.rewards.shape
-    given = np.asarray(policy)
-    if given.shape == shape[:2] and given.dtype.kind in "iu":
-        if given.min() < 0 or given.max() >= mdp.n_actions:
-            worst = given.min() if given.min() < 0 else given.max()
-            raise ValueError(f"policy takes action {worst}; actions are 0..{mdp.n_actions - 1}")
-        return np.asarray(np.eye(mdp.n_actions)[given])
-    if given.shape != shape:
+def _check_game(game: TabularGame) -> None:
+    _check_tabular(game)
+    if not isinstance(game, TabularGame):
         raise ValueError(
-            f"policy has shape {given.shape} of {given.dtype}; give probabilities {shape} "
-            f"or integer actions {shape[:2]}"
+            f"{type(game).__name__} is not a game of two players; for MDPs use optimal_value and"
+            " suboptimality"
         )
-    probs = given.astype(np.float64)
-    if not (probs.min() >= 0 and np.abs(probs.sum(-1) - 1).max() <= 1e-6):
-        raise ValueError("policy[h,s] must be a distribution over actions; divide it by its sum")
+
+
+def _policies(game: TabularGame, row: ArrayLike, column: ArrayLike) -> tuple[Array, Array]:
+    horizon, n_states, n_rows, n_columns = game.rewards.shape
+    return (
+        _distributions("the row policy", row, (horizon, n_states, n_rows), axes=1),
+        _distributions("the column policy", column, (horizon, n_states, n_columns), axes=1),
+    )
+
+
+def _distributions(name: str, policy: ArrayLike, shape: tuple[int, ...], axes: int) -> Array:
+    """A policy as probabilities of this shape that sum to 1 over the last `axes` axes."""
+    probs = np.asarray(policy, dtype=np.float64)
+    if probs.shape != shape:
+        raise ValueError(f"{name} has shape {probs.shape}; it must have shape {shape}")
+    sums = probs.sum(tuple(range(-axes, 0)))
+    if not (probs.min() >= 0 and np.abs(sums - 1).max() <= 1e-6):
+        raise ValueError(
+            f"{name} must be a distribution over actions at every step and state; divide it by its"
+            " sums"
+        )
     return probs

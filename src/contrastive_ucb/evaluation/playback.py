@@ -1,8 +1,8 @@
-"""Episodes of a trained agent moment by moment, with the bonus of each step.
+"""Episodes of a trained deep agent step by step, with the value and the bonus of each step.
 
-They are the episodes of evaluation: number k < 100 is the one whose score is the k-th of
-`rollouts.evaluate`. Later numbers have the games that evaluation would play there, and uniform
-actions of their own: each episode can be watched without those before it.
+They are the episodes of evaluation: the score of episode k < 100 is the k-th score of
+`rollouts.evaluate`. Later episodes have the same initial states as in an evaluation but separate
+random streams for uniform actions, so that each episode can be played without the earlier ones.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from contrastive_ucb.evaluation.rollouts import AT_ONCE
 
 @dataclass(frozen=True)
 class Viewing:
-    """Which episodes are watched, and how."""
+    """Which episodes are played, and how."""
 
     first: int = 0
-    """Number of the first one, as evaluation counts them from 0."""
+    """Index of the first episode, from 0 as in evaluations."""
     episodes: int = 1
-    """How many, one after the other."""
+    """Number of episodes."""
     epsilon: float = 0.0
-    """Part of uniform actions."""
+    """Fraction of uniform actions."""
     max_steps: int = 2000
-    """Steps after which an episode is left."""
+    """Maximum number of steps per episode."""
     draws: bool = True
-    """Whether moments have a picture; without it nothing is asked to draw."""
+    """Whether moments have an image; otherwise nothing is rendered."""
 
     def __post_init__(self) -> None:
         check_size("first", self.first, least=0)
@@ -49,16 +49,16 @@ class Viewing:
 
 
 class Moment(NamedTuple):
-    """What there is to see before an action, and the action; the last of an episode has none.
+    """The situation before an action, and the action; the last moment of an episode has no action.
 
-    episode  its number
-    step     actions before this moment
-    score    raw rewards before this moment
-    picture  (height, width, 3), None if no pictures are drawn
+    episode  index of the episode
+    step     number of actions so far
+    score    sum of the raw rewards so far
+    picture  (height, width, 3), None if nothing is rendered
     action   None in the last moment
     value    largest Q, without noise, or the value of the state; None in the last moment
-    bonus    of the present observation and action; None in the last moment, and without a bonus
-    is_over  whether the game itself ended here; an episode that was left has no such moment
+    bonus    of the observation and action; None in the last moment and for agents without bonus
+    is_over  whether the episode ended here; always False if it was abandoned
     """
 
     episode: int
@@ -74,7 +74,11 @@ class Moment(NamedTuple):
 def watch(
     agent: Rainbow | Simple, env_name: str, seed: int, viewing: Viewing, rules: str = "standard"
 ) -> Iterator[Moment]:
-    """The moments of all episodes in order; `seed` is that of the run, `rules` those of Atari."""
+    """The moments of all episodes in order.
+
+    seed   of the run
+    rules  of Atari games, see `envs/atari.py`
+    """
     numbers = range(viewing.first, viewing.first + viewing.episodes)
     count = min(numbers.stop, AT_ONCE)
     envs = make_eval_envs(env_name, seed=seed, count=count, rules=rules)
@@ -92,19 +96,19 @@ def _episode(
     number: int,
     viewing: Viewing,
 ) -> Iterator[Moment]:
-    """The moments of the episode that has just begun in `env`."""
+    """The moments of the episode that has begun in `env`."""
     frames: Frames = np.zeros((env.stack, *env.frame_shape), env.frame.dtype)
-    frames[-1] = env.frame  # as in replay, blanks stand for what was before the episode
+    frames[-1] = env.frame  # as in replay, frames before the first one are zero
     previous, is_over = 0, False
     while not is_over and env.n_steps < viewing.max_steps:
-        q, bonus = judge(agent, frames.reshape(-1, *frames.shape[2:]))
+        q, bonus = values_and_bonuses(agent, frames.reshape(-1, *frames.shape[2:]))
         uniform = random.random(2)
         greedy = int(q.argmax())
         action = int(uniform[1] * env.n_actions) if uniform[0] < viewing.epsilon else greedy
-        moment = _present(env, number, viewing.draws)._replace(action=action, value=float(q.max()))
+        moment = _moment(env, number, viewing.draws)._replace(action=action, value=float(q.max()))
         if agent.bonus is not None and bonus is not None:
-            asked = previous if agent.bonus.is_previous else action
-            moment = moment._replace(bonus=float(bonus[asked]))
+            bonus_action = previous if agent.bonus.is_previous else action
+            moment = moment._replace(bonus=float(bonus[bonus_action]))
         yield moment
         step, previous = env.step(action), action
         is_over = step.episode_over
@@ -114,20 +118,20 @@ def _episode(
         else:
             frames[:-1] = frames[1:]
             frames[-1] = step.frame
-    yield _present(env, number, viewing.draws)._replace(is_over=is_over)
+    yield _moment(env, number, viewing.draws)._replace(is_over=is_over)
 
 
-def _present(env: FrameEnv, number: int, draws: bool) -> Moment:
+def _moment(env: FrameEnv, number: int, draws: bool) -> Moment:
     picture = env.render() if draws else None
     return Moment(number, env.n_steps, env.raw_return, picture)
 
 
 @torch.no_grad()
-def judge(agent: Rainbow | Simple, observation: Frames) -> tuple[Array, Array | None]:
-    """What the agent makes of one observation (*shape): Q (A,) without noise, and its bonus (A,).
+def values_and_bonuses(agent: Rainbow | Simple, observation: Frames) -> tuple[Array, Array | None]:
+    """Q (A,) without noise and the bonus (A,) of one observation (*shape).
 
-    The bonus is gamma sqrt(phi' inv(Sigma) phi) of each action, None for an agent without one.
-    A policy has no Q: what stands in for it is as large as the state's value for the best action.
+    The bonus is gamma sqrt(phi' inv(Sigma) phi) of each action, None for an agent without bonus.
+    For SimPLe, which has a policy and no Q, the entry of the best action is the state value.
     """
     if isinstance(agent, Simple):
         return agent.preferences(observation), None

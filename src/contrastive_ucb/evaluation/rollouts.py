@@ -1,4 +1,4 @@
-"""When and for how long the deep agents are evaluated.
+"""Evaluation of deep agents: when, on how many episodes, their scores, and control policies.
 
 | environment | evaluations                                   | episodes each |
 |-------------|-----------------------------------------------|---------------|
@@ -6,7 +6,8 @@
 | all others  | 5, evenly spaced over the last 10% of steps   | 20            |
 
 The score of a run is the mean over all of its evaluations. On small tasks the greedy policy often
-changes from one update to the next, so a single evaluation is a noisy estimate.
+changes from one update to the next, so a single evaluation is a noisy estimate. The controls, a
+random policy and the best constant action, are evaluated in the same way.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from contrastive_ucb.envs.registry import canonical_name, make_deep_env, make_ev
 ATARI_EPISODES = 100
 EPISODES = 20
 POINTS = 5
+AT_ONCE = 100  # environments that are played in parallel
+LONGEST = 27_000  # steps per episode (the limit of Atari), for environments without a time limit
+CHOICE_EPISODES = AT_ONCE  # per action, to choose the best constant action
 
 
 def evaluation_steps(steps: int, count: int) -> list[int]:
@@ -42,7 +46,7 @@ def evaluation_steps(steps: int, count: int) -> list[int]:
 
 
 def n_evaluations(env: str) -> int:
-    """How often a run in `env`, a canonical name, is evaluated if it is long enough."""
+    """Number of evaluations of runs in `env`, a canonical name, if they are long enough."""
     return 1 if is_atari(env) else POINTS
 
 
@@ -61,8 +65,7 @@ def _atari_names() -> frozenset[str]:
     return frozenset(game_name(rom) for rom in roms().values())
 
 
-AT_ONCE = 100
-LONGEST = 27_000  # steps per episode (Atari's limit), for environments without a time limit
+# Episodes
 
 
 class Player(Protocol):
@@ -71,26 +74,6 @@ class Player(Protocol):
     def best(self, observations: Frames) -> Any:
         """Actions (B,) for observations (B, stack * C, ...)."""
         ...
-
-
-class ConstantPolicy:
-    """Always takes the same action."""
-
-    def __init__(self, action: int):
-        self.action = action
-
-    def best(self, observations: Frames) -> IntArray:
-        return np.full(len(observations), self.action, dtype=np.int64)
-
-
-class RandomPolicy:
-    """Draws actions uniformly from `n_actions`."""
-
-    def __init__(self, n_actions: int, random: np.random.Generator):
-        self.n_actions, self.random = n_actions, random
-
-    def best(self, observations: Frames) -> IntArray:
-        return self.random.integers(self.n_actions, size=len(observations))
 
 
 def evaluate(
@@ -114,16 +97,16 @@ def evaluate(
     n_envs = min(episodes, AT_ONCE)
     first = index * n_envs
     envs = make_eval_envs(env_name, seed=seed, count=n_envs, first=first, rules=rules)
-    seats = [
-        _Seat(env, stream(seed, f"eval/{first + at}"), range(at, episodes, n_envs))
+    slots = [
+        _Slot(env, stream(seed, f"eval/{first + at}"), range(at, episodes, n_envs))
         for at, env in enumerate(envs)
     ]
     scores = np.zeros(episodes)
-    while seats:
-        actions = agent.best(np.stack([seat.observation() for seat in seats]))
-        for seat, action in zip(seats, actions, strict=True):
-            seat.play(int(action), epsilon, scores)
-        seats = [seat for seat in seats if seat.episodes]
+    while slots:
+        actions = agent.best(np.stack([slot.observation() for slot in slots]))
+        for slot, action in zip(slots, actions, strict=True):
+            slot.play(int(action), epsilon, scores)
+        slots = [slot for slot in slots if slot.episodes]
     return scores
 
 
@@ -143,18 +126,19 @@ def summarize_evaluations(evaluations: Sequence[Mapping[str, Any]]) -> dict[str,
     returns      `mean` and `median` over the scores of all evaluations, `episodes` per evaluation,
                  and the `points`: the step and the mean of each evaluation
     """
-    scores = np.array([one["scores"] for one in evaluations])  # (points, episodes)
+    scores = np.array([evaluation["scores"] for evaluation in evaluations])  # (points, episodes)
     return {
         "mean": float(scores.mean()),
         "median": float(np.median(scores)),
         "episodes": scores.shape[1],
         "points": [
-            {"step": one["step"], "mean": float(np.mean(one["scores"]))} for one in evaluations
+            {"step": evaluation["step"], "mean": float(np.mean(evaluation["scores"]))}
+            for evaluation in evaluations
         ],
     }
 
 
-class _Seat:
+class _Slot:
     """An environment, its newest frames, and the indices of the episodes it still has to play."""
 
     def __init__(self, env: FrameEnv, random: np.random.Generator, episodes: Sequence[int]):
@@ -184,7 +168,27 @@ class _Seat:
             self.frames[-1] = step.frame
 
 
-CHOICE_EPISODES = AT_ONCE  # per action, to choose the best constant action
+# Controls
+
+
+class ConstantPolicy:
+    """Always takes the same action."""
+
+    def __init__(self, action: int):
+        self.action = action
+
+    def best(self, observations: Frames) -> IntArray:
+        return np.full(len(observations), self.action, dtype=np.int64)
+
+
+class RandomPolicy:
+    """Draws actions uniformly from `n_actions`."""
+
+    def __init__(self, n_actions: int, random: np.random.Generator):
+        self.n_actions, self.random = n_actions, random
+
+    def best(self, observations: Frames) -> IntArray:
+        return self.random.integers(self.n_actions, size=len(observations))
 
 
 def random_control(env: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
@@ -217,12 +221,13 @@ def constant_control(env: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
 def constant_scores(env: str, seed: int) -> Array:
     """Mean score of each constant action, (actions,).
 
-    The episodes are not those of any evaluation of an agent: these use the environments below
-    `CHOICE_EPISODES`, this the following ones.
+    The episodes are not part of any evaluation of an agent, which uses environments with numbers
+    below `CHOICE_EPISODES`.
     """
     policies = map(ConstantPolicy, range(n_actions(env, seed)))
-    scores = [evaluate(one, env, seed, CHOICE_EPISODES, 0.0, index=1).mean() for one in policies]
-    return np.array(scores)
+    return np.array(
+        [evaluate(policy, env, seed, CHOICE_EPISODES, 0.0, index=1).mean() for policy in policies]
+    )
 
 
 def n_actions(env: str, seed: int) -> int:
@@ -237,5 +242,5 @@ def _record(algo: str, env: str, seed: int, policy: Player) -> dict[str, Any]:
         {"step": 0, "scores": evaluate(policy, name, seed, episodes, 0.0, index)}
         for index in reversed(range(n_evaluations(name)))
     ]
-    own = {"algo": algo, "env": name, "seed": seed, "steps": 0, "bonus": "none"}
-    return {**own, "evaluation": summarize_evaluations(evaluations)}
+    spec = {"algo": algo, "env": name, "seed": seed, "steps": 0, "bonus": "none"}
+    return {**spec, "evaluation": summarize_evaluations(evaluations)}

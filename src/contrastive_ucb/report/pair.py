@@ -10,7 +10,7 @@ from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.tabular import TabularGame
-from contrastive_ucb.evaluation.games import exploitability, game_value, nash
+from contrastive_ucb.evaluation.exact import exploitability, game_value, nash
 from contrastive_ucb.experiments.environments import make_env
 from contrastive_ucb.report.read import RunRecord
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.evaluation.normalise import game_of
 from contrastive_ucb.experiments.words import deep_changes
 from contrastive_ucb.report import aggregates as agg
 from contrastive_ucb.report.aggregate_figures import aggregates_figure, mean_figure
@@ -36,7 +35,7 @@ from contrastive_ucb.report.sections import (
 )
 from contrastive_ucb.report.style import to_svg
 from contrastive_ucb.stats.aggregate import Scores
-from contrastive_ucb.stats.published import atari100k
+from contrastive_ucb.stats.published import atari100k, game_of
 
 STEPS = 100_000  # of Atari 100K
 TITLES = {

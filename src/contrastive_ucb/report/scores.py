@@ -25,11 +25,11 @@ import numpy as np
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.evaluation.normalise import game_of, normalise
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.words import flat, text_of
 from contrastive_ucb.report.read import AGAIN, Group, RunRecord, agent_order
 from contrastive_ucb.stats.aggregate import Scores
+from contrastive_ucb.stats.published import game_of, normalise
 
 FEW = 3  # settings that a label can spell out
 BEST = "optimal_value"  # V*, of the summary

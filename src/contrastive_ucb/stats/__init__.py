@@ -1,1 +1,1 @@
-"""From scores to statements: aggregates, bootstrap intervals, slopes and the published figures."""
+"""Statistics of scores: aggregates, bootstrap intervals, slopes and published scores."""

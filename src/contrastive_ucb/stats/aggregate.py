@@ -1,9 +1,8 @@
-"""What many runs on many tasks come to: one number a method, as Agarwal et al. (2021) define them.
+"""Aggregate statistics of the scores of many runs on many tasks, as in Agarwal et al. (2021).
 
-Scores are arrays (..., runs, tasks). A task with fewer runs than the others is filled up with NaN,
-which means "there is no such run" and nothing else; `Scores` makes such arrays and takes no NaN of
-a run that is there. Leading axes are free, so a thousand resamples are aggregated in one call;
-without any the result is a number.
+Scores are arrays (..., runs, tasks). NaN marks missing runs of tasks that have fewer runs than
+others; `Scores` builds such arrays and rejects runs whose score is NaN. Leading axes are free, so
+that many resamples are aggregated in one call; without them the result is a number.
 """
 
 from __future__ import annotations
@@ -20,33 +19,34 @@ from contrastive_ucb.core.errors import UserError
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of one method: for every task those of its runs, as many as there are."""
+    """The scores of one method: one array of runs per task."""
 
     name: str
     tasks: tuple[str, ...]
-    runs: tuple[Array, ...]  # one array a task, in the order of `tasks`
+    runs: tuple[Array, ...]  # one array per task, in the order of `tasks`
 
     def __post_init__(self) -> None:
         if not self.tasks or len(self.tasks) != len(self.runs):
             raise ValueError(
-                f"{self.name}: {len(self.tasks)} tasks, {len(self.runs)} lists of runs"
+                f"{self.name} has {len(self.tasks)} tasks and {len(self.runs)} arrays of runs;"
+                " give one array per task"
             )
         if len(set(self.tasks)) < len(self.tasks):
-            raise ValueError(f"{self.name}: a task is there twice in {', '.join(self.tasks)}")
+            raise ValueError(f"{self.name} has duplicate tasks: {', '.join(self.tasks)}")
         object.__setattr__(self, "runs", tuple(np.array(runs, dtype=float) for runs in self.runs))
         for task, runs in zip(self.tasks, self.runs, strict=True):
             if runs.ndim != 1 or not runs.size:
-                raise UserError(f"{self.name} has no runs of {task}; run it or leave the task out")
+                raise UserError(f"{self.name} has no runs of {task}; run it or omit the task")
             if not np.isfinite(runs).all():
-                bad = runs[~np.isfinite(runs)][0]
+                invalid = runs[~np.isfinite(runs)][0]
                 raise UserError(
-                    f"{self.name} has a score of {bad} on {task}; find out why it is not a number,"
-                    " or leave the run out and report it as missing"
+                    f"{self.name} has a score of {invalid} on {task}; scores must be finite, repeat"
+                    " the run or omit it and report it as missing"
                 )
 
     @property
     def n_runs(self) -> IntArray:
-        """How many runs each task has, (tasks,)."""
+        """The number of runs of each task, (tasks,)."""
         return np.array([len(runs) for runs in self.runs], dtype=np.int64)
 
     @property
@@ -58,22 +58,22 @@ class Scores:
         return grid
 
     def missing(self, expected_runs: int) -> dict[str, int]:
-        """The tasks with fewer runs than expected, each with the number that it lacks."""
+        """The tasks with fewer runs than expected, with the number of missing runs."""
         check_size("expected_runs", expected_runs)
-        lacking = zip(self.tasks, expected_runs - self.n_runs, strict=True)
-        return {task: int(lack) for task, lack in lacking if lack > 0}
+        missing = zip(self.tasks, expected_runs - self.n_runs, strict=True)
+        return {task: int(count) for task, count in missing if count > 0}
 
 
 def human_normalised(score: ArrayLike, random: ArrayLike, human: ArrayLike) -> Array:
-    """A raw game score on the scale on which random play is 0 and a human player 1."""
-    score, random, human = (np.asarray(one, dtype=float) for one in (score, random, human))
+    """Raw game scores on the scale on which random play is 0 and a human player is 1."""
+    score, random, human = (np.asarray(array, dtype=float) for array in (score, random, human))
     return np.asarray((score - random) / (human - random))
 
 
 def task_means(scores: Array) -> Array:
     """The mean over the runs of each task, (..., runs, tasks) -> (..., tasks)."""
-    there = ~np.isnan(_grid(scores))
-    return np.asarray(np.where(there, scores, 0).sum(-2) / there.sum(-2))
+    exists = ~np.isnan(_grid(scores))
+    return np.asarray(np.where(exists, scores, 0).sum(-2) / exists.sum(-2))
 
 
 def mean(scores: Array) -> Array:
@@ -91,10 +91,10 @@ def median(scores: Array) -> Array:
 def iqm(scores: Array) -> Array:
     """Interquartile mean: the mean of the middle half of all runs of all tasks.
 
-    With n scores floor(n / 4) are cut at each end, so what is kept is rather more than a half.
+    Of n scores, floor(n / 4) are removed at each end.
     """
     scores = _grid(scores)
-    pooled = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)  # NaN goes to the end
+    pooled = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)  # NaN is sorted to the end
     n_scores = (~np.isnan(pooled)).sum(-1, keepdims=True)
     place, cut = np.arange(pooled.shape[-1]), n_scores // 4
     middle: Array = pooled.mean(-1, where=(place >= cut) & (place < n_scores - cut))
@@ -102,12 +102,12 @@ def iqm(scores: Array) -> Array:
 
 
 def optimality_gap(scores: Array, goal: float = 1.0) -> Array:
-    """How much is missing to `goal` on average, when more than the goal counts as the goal."""
+    """The mean distance to `goal`, with scores clipped at the goal."""
     return goal - mean(np.minimum(scores, goal))
 
 
 def performance_profile(scores: Array, thresholds: ArrayLike) -> Array:
-    """The fraction of runs with a score above each threshold, every task weighing the same.
+    """The fraction of runs with a score above each threshold, with equal weight per task.
 
     scores      (..., runs, tasks)
     thresholds  (n,)
@@ -126,7 +126,7 @@ def mean_profile(scores: Array, thresholds: ArrayLike) -> Array:
 
 
 def wins(x: Array, y: Array) -> Array:
-    """1 where a run of x beats a run of y on a task, 1/2 for a tie; 0 also for missing runs.
+    """1 if a run of x beats a run of y on a task, 1/2 for a tie; 0 also for missing runs.
 
     x (..., n, tasks), y (..., m, tasks); returns (..., n, m, tasks)
     """
@@ -138,18 +138,18 @@ def wins(x: Array, y: Array) -> Array:
 
 
 def probability_of_improvement(x: Array, y: Array) -> Array:
-    """The chance that a run of x beats a run of y on a task drawn at random.
+    """The probability that a run of x beats a run of y on a random task.
 
-    x (..., n, tasks), y (..., m, tasks); the mean over tasks of Mann and Whitney's U / (n m)
+    x (..., n, tasks), y (..., m, tasks); the mean over tasks of the Mann-Whitney U / (n m)
     """
     won = wins(x, y).sum((-3, -2))  # U, (..., tasks)
     n_pairs = (~np.isnan(x)).sum(-2) * (~np.isnan(y)).sum(-2)
-    chance: Array = (won / n_pairs).mean(-1)
-    return chance
+    probability: Array = (won / n_pairs).mean(-1)
+    return probability
 
 
 def _grid(scores: Array) -> Array:
     scores = np.asarray(scores, dtype=float)
     if scores.ndim < 2:
-        raise ValueError(f"scores must be (..., runs, tasks), got the shape {scores.shape}")
+        raise ValueError(f"scores must have shape (..., runs, tasks), got {scores.shape}")
     return scores

@@ -1,8 +1,9 @@
-"""How far an aggregate can be trusted: the stratified bootstrap, many resamples at a time.
+"""Confidence intervals of aggregates by the stratified bootstrap, vectorized over resamples.
 
-A resample draws, for each task on its own, as many runs as the task has, with replacement. The
-interval is that of the percentiles. Tasks are never redrawn: the interval speaks of other seeds on
-the same tasks. A task with a single run has no spread to offer and makes the interval too narrow.
+A resample draws, for each task separately, as many runs as the task has, with replacement, and
+intervals are percentile intervals. Tasks are not resampled, so an interval describes other seeds on
+the same tasks. A task with a single run has no variance in the resamples, which makes the interval
+too narrow.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from contrastive_ucb.stats.aggregate import Scores, probability_of_improvement, 
 
 RESAMPLES = 50_000  # as rliable
 LEVEL = 0.95
-CHUNK = 1 << 15  # numbers redrawn at a time, 256 kB for the cache; the result is the same for all
+CHUNK = 1 << 15  # numbers per chunk, 256 kB; the result does not depend on it
 
 Statistic = Callable[[Array], Array]  # (..., runs, tasks) -> (...) or (..., n)
 
 
 class Interval(NamedTuple):
-    """An estimate and the percentile interval around it, numbers or arrays of one shape."""
+    """An estimate and its percentile interval, numbers or arrays of one shape."""
 
     estimate: Array
     low: Array
@@ -51,7 +52,7 @@ def intervals(
     level: float = LEVEL,
     seed: int = 0,
 ) -> dict[str, Interval]:
-    """Several statistics from the same resamples; each is what `interval` gives for it alone."""
+    """Several statistics on the same resamples; each equals the result of `interval`."""
     runs = sorted_runs(scores)
     drawn: dict[str, list[Array]] = {name: [] for name in statistics}
     task = np.arange(runs.shape[1])
@@ -68,14 +69,14 @@ def intervals(
 def improvement_interval(
     x: Scores, y: Scores, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
 ) -> Interval:
-    """The probability that x improves on y, the runs of both redrawn.
+    """The probability that x improves on y, with the runs of both resampled.
 
-    Every pair of runs is compared once; a resample only counts how often it holds each run.
+    Every pair of runs is compared once; a resample is represented by the counts of its runs.
     """
     if x.tasks != y.tasks:
-        odd = sorted(set(x.tasks) ^ set(y.tasks))
-        why = f"only one of them has {', '.join(odd)}" if odd else "their order differs"
-        raise UserError(f"{x.name} and {y.name} must have the same tasks; {why}")
+        different = sorted(set(x.tasks) ^ set(y.tasks))
+        reason = f"only one has {', '.join(different)}" if different else "their order differs"
+        raise UserError(f"{x.name} and {y.name} must have the same tasks; {reason}")
     x_runs, y_runs = sorted_runs(x), sorted_runs(y)
     won = np.moveaxis(wins(x_runs, y_runs), -1, 0)  # (tasks, n, m)
     n_pairs = (x.n_runs * y.n_runs)[:, None]
@@ -85,7 +86,7 @@ def improvement_interval(
         redraw(y_runs, resamples, stream(seed, "bootstrap y"), len(x_runs)),
         strict=True,
     ):
-        # Sums of halves are exact, so the order in which they are added does not matter.
+        # Sums of multiples of 1/2 are exact, so the order of summation does not matter.
         u = ((_times_drawn(x_index) @ won) * _times_drawn(y_index)).sum(-1)  # (tasks, draws)
         drawn.append((u / n_pairs).mean(0))
     estimate = probability_of_improvement(x_runs, y_runs)
@@ -101,16 +102,16 @@ def percentile_interval(estimate: Array, drawn: Array, level: float) -> Interval
 
 
 def sorted_runs(scores: Scores) -> Array:
-    """The scores as (runs, tasks) with the runs in rising order, so theirs does not matter."""
+    """The scores as (runs, tasks), sorted so that the order of the runs does not matter."""
     return np.sort(scores.matrix, axis=0)  # NaN stays at the end
 
 
 def redraw(
     runs: Array, resamples: int, random: np.random.Generator, others: int = 0
 ) -> Iterator[IntArray]:
-    """Which run stands at each place of a resample, (draws, runs, tasks), a chunk at a time.
+    """Indices of the resampled runs, (draws, runs, tasks), in chunks.
 
-    others  runs of the method that this one is compared with, which have to fit into the chunk too
+    others  number of runs of the method to compare with, for which the chunk needs space, too
     """
     check_size("resamples", resamples)
     missing = np.isnan(runs)
@@ -118,14 +119,14 @@ def redraw(
     size = max(1, CHUNK // (max(len(runs), others) * runs.shape[1]))
     for start in range(0, resamples, size):
         shape = (min(size, resamples - start), *runs.shape)
-        # One double a draw, whatever the chunk; below 1 it stays below n when multiplied by n.
+        # One double per draw for every chunk size; u < 1 implies that u n rounds to less than n.
         index = (random.random(shape) * n_runs).astype(np.int64)
         index[:, missing] = missing.nonzero()[0]  # a missing run is replaced by itself
         yield index
 
 
 def _times_drawn(index: IntArray) -> Array:
-    """How often each run stands in a resample: (draws, runs, tasks) -> (tasks, draws, runs)."""
+    """Counts of each run in the resamples: (draws, runs, tasks) -> (tasks, draws, runs)."""
     n_draws, n_runs, n_tasks = index.shape
     row = np.arange(n_tasks) * n_draws + np.arange(n_draws)[:, None, None]  # (draws, 1, tasks)
     counts = np.bincount((row * n_runs + index).ravel(), minlength=index.size)

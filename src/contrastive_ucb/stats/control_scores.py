@@ -22,11 +22,11 @@ NAMES = {"random": "random policy", "constant": "best constant action"}  # by `a
 def control_scores() -> Mapping[str, Mapping[str, Array]]:
     """Scores of the seeds (seeds,) by environment, and within it by the name of the control."""
     text = files("contrastive_ucb.stats").joinpath("controls.csv").read_text("utf-8")
-    found: dict[str, dict[str, list[float]]] = {}
+    by_env: dict[str, dict[str, list[float]]] = {}
     for row in csv.DictReader(text.splitlines()):
-        scores = found.setdefault(row["env"], {}).setdefault(NAMES[row["policy"]], [])
+        scores = by_env.setdefault(row["env"], {}).setdefault(NAMES[row["policy"]], [])
         scores.append(float(row["score"]))
     return {
         env: {name: np.array(scores) for name, scores in by_name.items()}
-        for env, by_name in found.items()
+        for env, by_name in by_env.items()
     }

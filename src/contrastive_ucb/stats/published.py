@@ -1,7 +1,10 @@
-"""The published scores of Atari 100K, from the data files beside this module.
+"""Published scores of Atari 100K and human-normalized scores, from the data files of this package.
 
-They are means over runs, so what needs single runs (IQM, optimality gap, intervals) cannot be
-computed from them; `printed_aggregates` holds those as they were published.
+The published scores are means over runs. Statistics that need single runs (IQM, optimality gap,
+intervals) cannot be computed from them; `printed_aggregates` returns them as published.
+
+A human-normalized score is 0 for random play and 1 for a human player (l.460 of the paper). It is
+defined for the 26 games of Atari 100K, which have published scores of both.
 """
 
 from __future__ import annotations
@@ -9,14 +12,18 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.envs.atari_names import ATARI_100K, name_key
 from contrastive_ucb.stats.aggregate import human_normalised
 
 Source = Literal["paper", "released", "later"]
@@ -27,17 +34,15 @@ class Method:
     """The published scores of one method on the games of `Atari100K.games`."""
 
     name: str
-    source: (
-        Source  # the paper's table, runs released for its baselines, or a method that came later
-    )
-    n_runs: int | None  # runs a game; None where it was not said
-    scores: Array  # (games,) human-normalised, mean over runs
-    deviations: Array | None  # (games,) standard deviation over runs, where it was printed
+    source: Source  # the table of the paper, released runs of its baselines, or a later method
+    n_runs: int | None  # per game; None if not published
+    scores: Array  # (games,) human-normalized, mean over runs
+    deviations: Array | None  # (games,) standard deviation over runs, if published
 
 
 @dataclass(frozen=True)
 class Atari100K:
-    """The 26 games, their raw scores of random and human play, and what methods reached."""
+    """The 26 games, raw scores of random and human play, and the scores of published methods."""
 
     games: tuple[str, ...]
     random: Array  # (games,)
@@ -47,7 +52,7 @@ class Atari100K:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One published number over all games, with its 95% interval where one was given."""
+    """One published statistic over all games, with its 95% interval if published."""
 
     method: str
     runs: str  # "10" or "all"
@@ -57,7 +62,7 @@ class Aggregate:
     high: float | None
 
 
-# name, source, runs a game, column; the column says whether scores are raw.
+# name, source, runs per game, column; columns with "_raw" hold raw scores
 _COLUMNS: tuple[tuple[str, Source, int | None, str], ...] = (
     ("SimPLe", "paper", 5, "SimPLe_hns_tab"),
     ("OTR", "paper", 100, "OTR_hns_tab"),
@@ -76,11 +81,12 @@ _COLUMNS: tuple[tuple[str, Source, int | None, str], ...] = (
     ("BBF (replay ratio 2)", "later", None, "BBF_RR2_raw"),
     ("BBF (replay ratio 8)", "later", None, "BBF_RR8_raw"),
 )
+_GAMES = {name_key(game): game for game in ATARI_100K}
 
 
 @lru_cache
 def atari100k() -> Atari100K:
-    """The published scores; the arrays cannot be written to, since everyone gets the same."""
+    """The published scores; the arrays are shared and read-only."""
     rows = _rows("atari100k_published.csv")
     random, human = _column(rows, "random"), _column(rows, "human")
     methods = {}
@@ -88,8 +94,9 @@ def atari100k() -> Atari100K:
         scores = _column(rows, column)
         if "_raw" in column:
             scores = _fixed(human_normalised(scores, random, human))
-        spread = column.replace("_hns", "_sd_hns")
-        deviations = _column(rows, spread) if spread != column and spread in rows[0] else None
+        deviation = column.replace("_hns", "_sd_hns")
+        is_published = deviation != column and deviation in rows[0]
+        deviations = _column(rows, deviation) if is_published else None
         methods[name] = Method(name, source, n_runs, scores, deviations)
     games = tuple(row["game"] for row in rows)
     return Atari100K(games, random, human, MappingProxyType(methods))
@@ -97,7 +104,7 @@ def atari100k() -> Atari100K:
 
 @lru_cache
 def printed_aggregates() -> tuple[Aggregate, ...]:
-    """The aggregates that were published, as they were printed."""
+    """The aggregates as published."""
     return tuple(
         Aggregate(
             row["method"],
@@ -109,6 +116,23 @@ def printed_aggregates() -> tuple[Aggregate, ...]:
         )
         for row in _rows("atari100k_aggregates.csv")
     )
+
+
+def game_of(name: str) -> str | None:
+    """The Atari 100K game of a name such as "ALE/Pong-v5" or "road_runner"; None for others."""
+    return _GAMES.get(name_key(name))
+
+
+def normalise(name: str, score: ArrayLike) -> Array:
+    """Human-normalized scores of the raw scores of a game, which may have any spelling."""
+    game = game_of(name)
+    if game is None:
+        near = get_close_matches(name_key(name), _GAMES, n=1)
+        hint = f"did you mean {_GAMES[near[0]]!r}?" if near else "use its raw scores"
+        raise UserError(f"{name!r} is none of the 26 games of Atari 100K; {hint}")
+    table = atari100k()
+    at = table.games.index(game)
+    return human_normalised(score, table.random[at], table.human[at])
 
 
 def _rows(name: str) -> list[dict[str, str]]:

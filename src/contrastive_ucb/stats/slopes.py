@@ -1,4 +1,4 @@
-"""How fast a curve falls: the slope of log y on log x, which is the exponent of a power law."""
+"""Exponents of power laws: the slope of log y on log x, with bootstrap intervals over seeds."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.stats.bootstrap import CHUNK, LEVEL, Interval, percentile_interval
 
-RESAMPLES = 10_000  # each is a fit of a whole curve
+RESAMPLES = 10_000  # each fits a whole curve
 
-Window = tuple[float, float]  # smallest and largest x that take part, both included
+Window = tuple[float, float]  # smallest and largest x, inclusive
 
 
 def slope(x: Array, y: Array, window: Window | None = None) -> Array:
-    """Least-squares slope of log y on log x, every point of the window weighing the same.
+    """Least-squares slope of log y on log x with equal weights in the window.
 
-    x (n,), y (..., n); returns (...), such as one slope a seed
+    x (n,), y (..., n); returns (...), for example one slope per seed
     """
     x, y = _inside(x, y, window)
     return _fit(y, _weights(x))
@@ -32,17 +32,17 @@ def slope_interval(
     level: float = LEVEL,
     seed: int = 0,
 ) -> Interval:
-    """The slope of the mean curve with a percentile interval of a bootstrap over seeds.
+    """The slope of the mean curve, with a percentile interval of a bootstrap over seeds.
 
-    x (n,), curves (n_seeds, n); whole curves are redrawn, averaged and fitted, so a bad seed counts
-    by its size, where a mean of the slopes of the seeds would see its shape only
+    x (n,), curves (n_seeds, n); whole curves are resampled, averaged and fitted, so a failed seed
+    has an effect in proportion to its size, which a mean of the slopes of seeds would ignore
     """
     check_size("resamples", resamples)
     x, curves = _inside(x, curves, window)
     if curves.ndim != 2 or len(curves) < 2:
         raise UserError(
             f"an interval over seeds needs curves (n_seeds, n) of 2 seeds or more,"
-            f" got the shape {curves.shape}; run more seeds, or use slope() for one curve"
+            f" got shape {curves.shape}; run more seeds, or use slope() for one curve"
         )
     n_seeds, weights = len(curves), _weights(x)
     random, drawn = stream(seed, "slope"), []
@@ -50,15 +50,15 @@ def slope_interval(
     for start in range(0, resamples, size):
         n_draws = min(size, resamples - start)
         times = random.multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), n_draws) / n_seeds
-        # Unlike a matrix product, it rounds the same however many curves are averaged at a time.
+        # Unlike in a matrix product, rounding does not depend on the number of draws.
         drawn.append(_fit(np.einsum("ds,sn->dn", times, curves), weights))
     return percentile_interval(_fit(curves.mean(0), weights), np.concatenate(drawn), level)
 
 
 def _weights(x: Array) -> Array:
-    """The weights with which the log y add up to their least-squares slope."""
-    centred = np.log(x) - np.log(x).mean()
-    return np.asarray(centred / (centred @ centred))
+    """Weights of log y in the least-squares slope."""
+    centered = np.log(x) - np.log(x).mean()
+    return np.asarray(centered / (centered @ centered))
 
 
 def _fit(y: Array, weights: Array) -> Array:
@@ -67,7 +67,7 @@ def _fit(y: Array, weights: Array) -> Array:
 
 
 def _inside(x: Array, y: Array, window: Window | None) -> tuple[Array, Array]:
-    """The part of x (n,) and y (..., n) that lies in the window, if logarithms can be taken."""
+    """x (n,) and y (..., n) restricted to the window, where both must be positive and finite."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if x.ndim != 1 or y.shape[-1:] != x.shape:
         raise ValueError(f"x must be (n,) and y (..., n), got {x.shape} and {y.shape}")
@@ -86,9 +86,9 @@ def _inside(x: Array, y: Array, window: Window | None) -> tuple[Array, Array]:
 
 
 def _check_positive(name: str, x: Array, positive: BoolArray) -> None:
-    bad = ~positive.reshape(-1, len(x)).all(0)
-    if bad.any():
+    invalid = ~positive.reshape(-1, len(x)).all(0)
+    if invalid.any():
         raise UserError(
-            f"{name} is not above 0 at x = {x[bad][0]:g}, where a power law has no logarithm;"
+            f"{name} is not above 0 at x = {x[invalid][0]:g} and has no logarithm there;"
             " choose a window without that point"
         )

@@ -14,8 +14,16 @@ from contrastive_ucb.agents.finite.learner import Learner
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.events import on_grid
 from contrastive_ucb.envs.observed import ObservedEnv
-from contrastive_ucb.evaluation.episodes import ReturnTracker, StopRule, play
-from contrastive_ucb.evaluation.trackers import GameOnTwin, GameTracker, MDPTracker, OnTwin, Tracker
+from contrastive_ucb.evaluation.trackers import (
+    GameOnTwin,
+    GameTracker,
+    MDPTracker,
+    OnTwin,
+    ReturnTracker,
+    StopRule,
+    Tracker,
+    play,
+)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Tables and networks at the same data: the model error of both on a finite MDP given both ways.
+"""Model errors of tables and of networks that are trained on the same data of a finite MDP.
 
-The tabular agent plays. Its transitions, as unit vectors, and with the paper's sampler its labels
-too, are what the networks are then trained on.
+The tabular agent collects the data. The networks are then trained on its transitions with states as
+unit vectors, and with the sampler of the paper also on its labels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from contrastive_ucb.planning.lookahead import kernel_on
 from contrastive_ucb.representation.neural import initial_weights
 from contrastive_ucb.representation.neural_fit import train
 
-# Tables are fitted to the end, so the networks are trained for long, and to a small last step.
+# Tables are fitted to convergence, so the networks have many steps and a small final rate.
 THOROUGH = MappingProxyType(
     {
         "density": "uniform",
@@ -40,38 +40,38 @@ THOROUGH = MappingProxyType(
 
 
 def errors_of_both(mdp: TabularMDP, rounds: int, seed: int, **settings: Any) -> tuple[float, float]:
-    """zeta of the tables and of the networks after so many rounds of the tabular agent.
+    """zeta of the tables and of the networks after `rounds` rounds of the tabular agent.
 
-    settings  of the networks, see NeuralConfig, on top of `THOROUGH`. With sampler="shared" all
-              transitions are positives, in the tables against exact negatives; with "paper" there
-              is one label a tuple, the same for both.
+    settings  of the networks, see NeuralConfig, in addition to `THOROUGH`. With sampler="shared"
+              all transitions are positives, in the tables against exact negatives; with "paper"
+              there is one label per tuple, the same for both.
     """
-    shown = one_hot(mdp)
-    config = resolve_neural(AgentConfig(**{**THOROUGH, **settings}), shown)
+    env = one_hot(mdp)
+    config = resolve_neural(AgentConfig(**{**THOROUGH, **settings}), env)
     labeled = config.sampler == "paper"
     agent = ContrastiveUCB(mdp, seed=seed, negatives="sampled" if labeled else "exact")
     data = ObservationData(mdp.horizon, mdp.n_states, labeled=labeled)
     tables = agent.tables
-    tables.representation = _Listening(tables.representation, data, mdp.n_actions)
+    tables.representation = _Recorded(tables.representation, data, mdp.n_actions)
     for played in agent.session.rounds(rounds):
         last = played.figures
-    kernel = _network_kernel(config, shown, data, seed)
+    kernel = _network_kernel(config, env, data, seed)
     return float(last["zeta"][0]), float(agent.session.tracker.errors(kernel)["zeta"][0])
 
 
-def _network_kernel(config: AgentConfig, shown: OneHot, data: ObservationData, seed: int) -> Kernel:
-    shape = make_class(config, shown)
-    negatives, recipe = make_negatives(config, shown), make_recipe(config)
-    start = initial_weights(shape, shown.horizon, stream(seed, "weights"))
+def _network_kernel(config: AgentConfig, env: OneHot, data: ObservationData, seed: int) -> Kernel:
+    shape = make_class(config, env)
+    negatives, recipe = make_negatives(config, env), make_recipe(config)
+    start = initial_weights(shape, env.horizon, stream(seed, "weights"))
     with one_thread():
         fitted = train(start, shape, data, negatives, recipe, stream(seed, "batch"))
-        nodes = np.tile(np.eye(shown.size), (shown.horizon, 1, 1))
+        nodes = np.tile(np.eye(env.size), (env.horizon, 1, 1))
         return kernel_on(fitted.gauged(nodes), nodes, nodes)
 
 
 @dataclass
-class _Listening:
-    """A model that passes everything on, and keeps the tuples as observations."""
+class _Recorded:
+    """A model that also stores the tuples as observations."""
 
     model: Representation
     data: ObservationData
@@ -82,13 +82,13 @@ class _Listening:
         unit = np.eye(self.data.observation.shape[-1])
         state, action = np.divmod(tuples.pair[0], self.n_actions)
         for at, step in enumerate(tuples.step):
-            one = slice(at, at + 1)
-            rows = (unit[state[one]], action[one], tuples.reward[0, one])
-            after, first = unit[tuples.next_state[0, one]], np.array([at < tuples.n_rolled_in])
+            row = slice(at, at + 1)
+            rows = (unit[state[row]], action[row], tuples.reward[0, row])
+            after, first = unit[tuples.next_state[0, row]], np.array([at < tuples.n_rolled_in])
             self.data.add(int(step), Transitions(*rows, after, first))
             if self.data.labeled:
-                drawn = unit[tuples.contrast[0, one]].astype(np.float32)
-                self.data.relabel(int(step), 1, tuples.label[0, one] == 1, drawn)
+                drawn = unit[tuples.contrast[0, row]].astype(np.float32)
+                self.data.relabel(int(step), 1, tuples.label[0, row] == 1, drawn)
 
     def fit(self) -> Kernel:
         return self.model.fit()

@@ -1,13 +1,18 @@
-"""The accounts of a run against a slow twin that keeps every policy and averages anew."""
+"""Metrics of runs: against slow implementations, resume, criteria, and episodes without a twin."""
+
+from typing import Any
 
 import numpy as np
 import pytest
+from agents.neural_play import QUICK, lock_agent, vault_agent
 
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import Lock, LowRankMDP
+from contrastive_ucb.envs.finite_twin import EmissionWalk
+from contrastive_ucb.envs.gym_observed import GymObserved, GymWalk
 from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
-from contrastive_ucb.evaluation.trackers import STREAK, MDPTracker
+from contrastive_ucb.evaluation.trackers import EPISODES, STREAK, MDPTracker, play
 from contrastive_ucb.planning.value_iteration import plan
 from contrastive_ucb.training.loop import Session
 
@@ -25,11 +30,11 @@ def state_distribution(table: Array, initial: Array, policy: Array) -> Array:
 
 
 @pytest.mark.parametrize("algo", ["contrastive-ucb", "epsilon-greedy"])
-def test_figures_equal_a_slow_twin(algo: str) -> None:
+def test_metrics_against_a_slow_implementation(algo: str) -> None:
     mdps = [LowRankMDP(S, A, 2, H, seed=seed) for seed in range(2)]
     session = Session(ContrastiveUCB(mdps, seed=[0, 1], algo=algo))
     agent = session.agent
-    policies: list[Array] = []  # those that collected the data
+    policies: list[Array] = []  # that collected the data
     regret = np.zeros(2)
     optimistic, near = np.zeros((2, 2))
     roll_in = agent.roll_in
@@ -50,8 +55,8 @@ def test_figures_equal_a_slow_twin(algo: str) -> None:
                 tilde += d[..., None] / A / n
                 for h, s, a in np.ndindex(H - 1, S, A):
                     breve[h + 1] += (d[h, s] / A * table[h, s, a] / A / n)[:, None]
-            learnt = agent.kernel.table()[b].reshape(H, S, A, S)
-            squared = np.abs(table - learnt).sum(-1) ** 2
+            learned = agent.kernel.table()[b].reshape(H, S, A, S)
+            squared = np.abs(table - learned).sum(-1) ** 2
             zeta = (tilde * squared).sum((1, 2))
             xi = (breve * squared).sum((1, 2))
             assert played.figures["zeta"][b] == pytest.approx(zeta.max(), rel=1e-9)
@@ -66,13 +71,13 @@ def test_figures_equal_a_slow_twin(algo: str) -> None:
         assert summary["optimal_value"] == pytest.approx(optimal_value(mdp))
         assert summary["optimistic_fraction"] == near[b] / 12
         assert summary["strictly_optimistic_fraction"] == optimistic[b] / 12
-        assert "solved_at" not in summary  # a random MDP is not a task
+        assert "solved_at" not in summary  # random MDPs have no criterion
 
 
 def feed(agent: ContrastiveUCB, policies: list[Array]) -> MDPTracker:
-    """The accounts of rounds in which the agent would have planned these policies (H, S, A)."""
+    """The metrics of rounds in which the agent plans these policies (H, S, A)."""
     tracker = MDPTracker(agent)
-    agent.round()  # for a kernel; what it planned is replaced
+    agent.round()  # provides a kernel; its policies are replaced
     for policy in policies:
         agent.policies = policy[None]
         tracker.follow(agent.policies)
@@ -87,7 +92,7 @@ def feed(agent: ContrastiveUCB, policies: list[Array]) -> MDPTracker:
         ("1" * (STREAK - 1), None),
         ("1" * (STREAK - 1) + "0" + "1" * (STREAK - 1), None),
         ("001011" + "1" * STREAK, 5),
-        ("0" + "1" * STREAK + "0" + "1" * (STREAK + 3), 2),  # the first streak counts
+        ("0" + "1" * STREAK + "0" + "1" * (STREAK + 3), 2),
     ],
 )
 def test_solved_is_the_first_round_of_a_streak(pattern: str, solved_at: int | None) -> None:
@@ -98,7 +103,7 @@ def test_solved_is_the_first_round_of_a_streak(pattern: str, solved_at: int | No
     assert tracker.summary(0)["solved_at"] == solved_at
 
 
-def test_a_policy_may_lose_the_solved_gap_but_no_more() -> None:
+def test_solved_policies_lose_at_most_the_solved_gap() -> None:
     mdp = Lock(horizon=2, n_actions=3, n_dead=2)
     best = np.eye(3)[plan(mdp.kernel, mdp.rewards)[0].argmax(-1)]
     worst = np.roll(best, 1, axis=-1)
@@ -111,12 +116,12 @@ def test_a_policy_may_lose_the_solved_gap_but_no_more() -> None:
         assert feed(ContrastiveUCB(mdp), [mixed] * STREAK).solved_at[0] == solved
 
 
-def test_state_goes_round() -> None:
-    def fresh() -> Session:
+def test_resumed_metrics_are_identical() -> None:
+    def new_session() -> Session:
         mdps = [Lock(horizon=2, n_actions=2, n_dead=2, seed=seed) for seed in range(2)]
         return Session(ContrastiveUCB(mdps, seed=[0, 1], negatives="exact"))
 
-    whole, first, second = fresh(), fresh(), fresh()
+    whole, first, second = new_session(), new_session(), new_session()
     expected = [played.figures for played in whole.rounds(20)]
     list(first.rounds(10))
     second.load_states([first.state_of(seed) for seed in range(2)])
@@ -127,7 +132,7 @@ def test_state_goes_round() -> None:
     assert whole.tracker.summary(1) == second.tracker.summary(1)
 
 
-def test_the_model_error_of_a_large_mdp_is_measured_on_the_grid_only(
+def test_the_model_error_of_large_mdps_is_measured_in_some_rounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("contrastive_ucb.evaluation.trackers.ERROR_CELLS", 0)
@@ -135,3 +140,79 @@ def test_the_model_error_of_a_large_mdp_is_measured_on_the_grid_only(
     with_error = [p.number for p in session.rounds(130) if "zeta" in p.figures]
     assert with_error[-1] == 130
     assert session.tracker.measured[0] == len(with_error) < 130
+
+
+# Episodes
+
+
+def break_evaluations(patch: pytest.MonkeyPatch, walk: Any, what: str, at: int) -> None:
+    """Replace an observation or reward at one step of evaluation episodes by NaN."""
+    move = walk.move
+
+    def broken(self: Any, actions: Any, random: Any) -> Any:
+        rewards = move(self, actions, random)
+        self.moved = getattr(self, "moved", 0) + 1
+        if len(actions) != EPISODES or self.moved != at:
+            return rewards
+        if what == "observation":
+            self.observations = np.where(np.arange(EPISODES)[:, None] == 3, np.nan, 1.0) * (
+                self.observations
+            )
+            return rewards
+        return np.where(np.arange(EPISODES) == 3, np.nan, rewards)
+
+    patch.setattr(walk, "move", broken)
+
+
+@pytest.mark.parametrize(("what", "step"), [("observation", 2), ("reward", 1)])
+def test_nan_in_an_evaluation_raises(what: str, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: a NaN was treated as action 0."""
+    agent = lock_agent()
+    agent.learn(2, progress=False)
+    break_evaluations(monkeypatch, EmissionWalk, what, at=2)
+    message = rf"rich-lock gave a NaN.*'{what}' at step {step} of an evaluation after round 3"
+    with pytest.raises(ArithmeticError, match=message):
+        agent.learn(1, progress=False)
+
+
+@pytest.mark.parametrize("what", ["observation", "reward"])
+def test_nan_of_a_gymnasium_environment_raises(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: the gap was NaN."""
+    agent = ContrastiveUCB(GymObserved("CartPole-v1", horizon=4), seed=0, **QUICK)
+    break_evaluations(monkeypatch, GymWalk, what, at=2)
+    with pytest.raises(ArithmeticError, match=rf"gym/CartPole-v1 gave a NaN.*'{what}'.*round 1"):
+        agent.learn(1, progress=False)
+
+
+@pytest.mark.parametrize("make", [lock_agent, vault_agent])
+def test_nan_in_the_data_raises(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the environment and not the Q-values."""
+    agent, move = make(), EmissionWalk.move
+    agent.round()
+
+    def broken(self: Any, actions: Any, random: Any) -> Any:
+        rewards = move(self, actions, random)
+        self.observations = np.full_like(self.observations, np.inf)
+        return rewards
+
+    monkeypatch.setattr(EmissionWalk, "move", broken)
+    with pytest.raises(ArithmeticError, match=r"rich-lock.* gave a NaN.*'observation'.*round 2"):
+        agent.round()
+
+
+def test_nan_values_raise() -> None:
+    """Regression: the largest of NaNs was action 0."""
+    agent = lock_agent()
+    agent.round()
+    with pytest.raises(ArithmeticError, match=r"Q-bar has a NaN.*step 1 of round 1"):
+        agent.policy_at(1, np.full((2, agent.envs[0].size), np.nan))
+
+
+def test_evaluations_do_not_change_the_run() -> None:
+    evaluated, other = lock_agent(), lock_agent()
+    for agent in (evaluated, other):
+        agent.round()
+    assert play(evaluated).shape == (EPISODES,)
+    for agent in (evaluated, other):
+        agent.round()
+    np.testing.assert_array_equal(evaluated.bonus, other.bonus)
