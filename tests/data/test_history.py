@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-import torch
 
-from contrastive_ucb.data.history import read_windows, stacks
+from contrastive_ucb.data.history import read_windows
 from contrastive_ucb.data.replay import Replay
 
 ENDS = {3: "terminated", 4: "truncated", 9: "terminated"}  # steps that end an episode
@@ -70,16 +69,3 @@ def test_windows_equal_loop(stack: int, length: int) -> None:
         assert windows.terminated[row, :lives].tolist() == [e == "terminated" for e in ends]
         shown = [e != "terminated" for e in ends] + [False] * (length - lives)
         assert windows.shown[row].tolist() == shown
-
-
-def test_stacks_are_views() -> None:
-    frames = np.arange(2 * 6 * 3 * 4, dtype=np.uint8).reshape(2, 6, 3, 4, 1)
-    view = stacks(frames, 4)
-    assert view.shape == (2, 3, 12, 4, 1)
-    assert np.shares_memory(view, frames)
-    for t in range(3):
-        np.testing.assert_array_equal(view[:, t].reshape(2, 4, 3, 4, 1), frames[:, t : t + 4])
-    tensor = torch.from_numpy(frames)
-    torch_view = tensor.unfold(1, 4, 1).movedim(-1, 2).flatten(2, 3)
-    assert torch_view.data_ptr() == tensor.data_ptr()
-    np.testing.assert_array_equal(torch_view.numpy(), view)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.data.nstep import first_end, jump_mask, n_step
+from contrastive_ucb.data.nstep import jump_mask, n_step
 
 # A step continues, terminates or is truncated.
 STEP = st.tuples(st.integers(-3, 3), st.sampled_from(["on", "on", "terminated", "truncated"]))
@@ -98,15 +98,3 @@ def test_jump_mask_equals_loop(windows: list[Steps], jumps: int) -> None:
             before = kinds[: k - 1]
             assert got[i, k - 1] == (before == ["on"] * (k - 1) and kinds[k - 1] != "terminated")
             assert published[i, k - 1] == all(kind == "on" for kind in kinds[: k + 1])
-
-
-def test_first_end() -> None:
-    terminated = np.array([[False, False], [False, True], [False, True]])
-    truncated = np.array([[False, False], [False, False], [True, False]])
-    np.testing.assert_array_equal(first_end(terminated, truncated), [2, 1, 0])
-
-
-def test_mask_includes_final_observation_of_truncated_episode() -> None:
-    flag, none = np.array([[True]]), np.array([[False]])
-    assert jump_mask(none, flag, 1).all()
-    assert not jump_mask(flag, none, 1).any()

@@ -1,6 +1,5 @@
 """The replay memory against a slow oracle of lists and loops, on random episodes."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from scipy.stats import chisquare
 
 from contrastive_ucb.agents.deep.presets import BONUSES, configure
 from contrastive_ucb.agents.deep.rainbow import Rainbow
-from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
 from contrastive_ucb.data.replay import Replay
 
 CHOICES = st.fixed_dictionaries(
@@ -149,14 +147,6 @@ def test_loaded_memory_continues_bit_for_bit(
         assert_same(vars(replay.sample(uniforms, 0.7)), vars(other.sample(uniforms, 0.7)))
 
 
-def test_state_survives_a_checkpoint(tmp_path: Any) -> None:
-    replay, _, _ = played({"stack": 2, "n_step": 3}, 40, 60, 0.2, 0)
-    state = replay.state_dict()
-    json.dumps(state["settings"])
-    loaded = load_checkpoint(save_checkpoint(tmp_path, 1, {"replay": state}))["replay"]
-    assert_same(loaded, state)
-
-
 def test_sampling_follows_priorities_and_weights_correct_it() -> None:
     replay, _, rng = played({"n_step": 2}, 40, 40, 0.1, 0, priority_exponent=0.5)
     index = replay.drawable()
@@ -222,16 +212,6 @@ def test_updates_of_overwritten_transitions_are_ignored() -> None:
     assert_same(replay.state_dict(), before)
     with pytest.raises(IndexError, match="the memory holds"):
         replay.extra("feature", old)
-
-
-def test_extras_belong_to_their_transition() -> None:
-    replay, _, rng = played({"n_step": 3}, 10, 100, 0.2, 0)
-    batch = replay.sample(rng.random(8), 0.0)
-    first = replay.extra("feature", batch.steps)
-    assert first.shape == (8, 3, 3)
-    np.testing.assert_array_equal(first[:, 0, 0], batch.index + 1)  # what `play` put there
-    replay.set_extra("feature", batch.index, np.zeros((8, 3), np.float32))
-    assert not replay.extra("feature", batch.index).any()
 
 
 def test_vector_frames() -> None:

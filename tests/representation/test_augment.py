@@ -13,7 +13,6 @@ from contrastive_ucb.representation.augment import (
     intensity,
     random_crop,
     random_shift,
-    replicate,
 )
 
 B, T, STACK, PAD = 3, 4, 4, 4
@@ -76,24 +75,11 @@ def test_middle_offset_is_no_shift() -> None:
     np.testing.assert_array_equal(stacked(source)[1, 2], source[1, 2 : 2 + STACK])
 
 
-def test_stacks_are_channels_last() -> None:
-    shifted = torch.from_numpy(random_shift(frames(), offsets()))
-    images = intensity(shifted, torch.zeros(B, T)).flatten(0, 1)
-    assert images.dtype == torch.float32
-    assert images.is_contiguous(memory_format=torch.channels_last)
-
-
 def test_offsets_outside_the_padding_raise() -> None:
     with pytest.raises(ValueError, match=r"0 \.\. 8 for pad 4, got 9"):
         random_shift(frames(), np.full((B, T, 2), 9))
     with pytest.raises(ValueError, match="got -1"):
         random_shift(frames(), np.full((B, 2), -1))
-
-
-def test_replicate_repeats_the_border() -> None:
-    source = frames()
-    expected = np.pad(source, ((0, 0), (0, 0), (2, 2), (2, 2)), mode="edge")
-    np.testing.assert_array_equal(replicate(source, 2), expected)
 
 
 def test_intensity_scales_each_stack_by_clipped_noise() -> None:

@@ -75,14 +75,6 @@ def test_convolutions_equal_sequential(name: str) -> None:
     )
 
 
-def test_memory_layout_of_frames_does_not_matter() -> None:
-    encoder = Encoder((4, 84, 84), rng())
-    frames = normal(2, 4, 84, 84)
-    latent = encoder(frames)
-    assert latent.is_contiguous(memory_format=torch.channels_last)
-    assert torch.equal(latent, encoder(frames.to(memory_format=torch.channels_last)))
-
-
 def test_mlp_layer_by_layer() -> None:
     encoder = Encoder((2, 3), rng(), hidden=(5, 4), rescaled=True)
     x = normal(7, 2, 3)

@@ -51,16 +51,6 @@ def test_noisy_layer_sum_by_sum(groups: int) -> None:
     np.testing.assert_allclose(numpy(layer(x)), noisy_slowly(layer, x.numpy()), atol=1e-5)
 
 
-def test_layer_without_noise() -> None:
-    layer = NoisyLinear(INPUTS, 6, rng())
-    x = latents()
-    plain = x.numpy() @ numpy(layer.weight).T + numpy(layer.bias)
-    np.testing.assert_allclose(numpy(layer(x)), plain, atol=1e-5)  # no noise was drawn yet
-    layer.sample_noise(rng(1))
-    np.testing.assert_allclose(numpy(layer(x, noisy=False)), plain, atol=1e-5)
-    assert not np.allclose(numpy(layer(x)), plain, atol=1e-2)
-
-
 def test_noise_has_mean_zero_and_is_factorized() -> None:
     layer = NoisyLinear(8, 6, rng(), sigma0=0.5)
     stream, draws = rng(2), []
@@ -143,13 +133,6 @@ def test_dueling_head_stream_by_stream(streams: int) -> None:
     np.testing.assert_allclose(numpy(made(latents())), expected, atol=1e-5)
 
 
-def test_mean_over_actions_is_the_value() -> None:
-    made = head()
-    assert made.value is not None
-    value = made.value(made.hidden(latents())[:, :HIDDEN])
-    np.testing.assert_allclose(numpy(made(latents()).mean(1)), numpy(value), atol=1e-5)
-
-
 def test_without_dueling_logits_are_advantages() -> None:
     made = head(dueling=False, streams=1)
     expected = noisy_slowly(made.advantage, numpy(made.hidden(latents()))).reshape(B, A, N)
@@ -157,11 +140,6 @@ def test_without_dueling_logits_are_advantages() -> None:
     assert not [key for key in made.state_dict() if key.startswith("value")]
     with pytest.raises(ValueError, match="streams must be 1, or 2 with dueling, got 2"):
         head(dueling=False)
-
-
-def test_one_atom_gives_plain_values() -> None:
-    made = DuelingHead(INPUTS, A, 1, rng(), hidden=HIDDEN, sigma0=0)
-    assert made(latents()).shape == (B, A, 1)
 
 
 def test_projection_is_the_first_layer_without_noise_and_relu() -> None:
@@ -173,22 +151,6 @@ def test_projection_is_the_first_layer_without_noise_and_relu() -> None:
     np.testing.assert_allclose(projected, expected, atol=1e-5)
     quiet = made.hidden(latents(), noisy=False)
     np.testing.assert_allclose(numpy(quiet), expected.clip(0), atol=1e-5)
-
-
-def test_logits_are_linear_in_hidden_activations() -> None:
-    made = head()
-    for noisy in (True, False):
-        assert torch.equal(
-            made.logits(made.hidden(latents(), noisy), noisy), made(latents(), noisy)
-        )
-    assert not torch.equal(made(latents()), made(latents(), noisy=False))
-
-
-def test_memory_layout_of_images_does_not_matter() -> None:
-    made = head()
-    image = latents().view(B, 3, 2, 2)
-    last = image.contiguous(memory_format=torch.channels_last)
-    assert torch.equal(made(image), made(last))
 
 
 def test_scale_gradient_keeps_values() -> None:

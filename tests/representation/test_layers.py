@@ -14,7 +14,7 @@ from torch import Tensor
 
 from contrastive_ucb.representation.encoders import Encoder
 from contrastive_ucb.representation.heads import DuelingHead
-from contrastive_ucb.representation.layers import dtype_of, flatten, rescale
+from contrastive_ucb.representation.layers import dtype_of, rescale
 from contrastive_ucb.representation.spr import TransitionModel
 
 pytestmark = pytest.mark.filterwarnings("ignore:a return of")  # of random rewards
@@ -172,22 +172,6 @@ def test_rescaled_constant_is_zero_with_finite_gradient() -> None:
     out.sum().backward()
     assert x.grad is not None
     assert torch.isfinite(x.grad).all()
-
-
-def test_gradcheck_of_rescale() -> None:
-    x = normal(3, 2, 3, 2).double().requires_grad_()
-    assert torch.autograd.gradcheck(rescale, (x,))
-
-
-def test_flatten_is_a_view_if_channels_are_last() -> None:
-    image = normal(2, 3, 4, 5)
-    last = image.contiguous(memory_format=torch.channels_last)
-    assert flatten(last).data_ptr() == last.data_ptr()
-    assert torch.equal(flatten(last), flatten(image))
-    np.testing.assert_array_equal(
-        flatten(image), image.numpy().transpose(0, 2, 3, 1).reshape(2, -1)
-    )
-    assert torch.equal(flatten(normal(2, 6)), normal(2, 6))
 
 
 def plain(latent: Tensor) -> Tensor:

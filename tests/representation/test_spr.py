@@ -78,31 +78,6 @@ def test_gradients_equal_concatenation(shape: tuple[int, ...], width: int | None
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
-def test_step_k_depends_only_on_the_first_k_actions() -> None:
-    model = TransitionModel((4, 3, 3), A, rng())
-    latent, moves = uniform(B, 4, 3, 3), actions()
-    changed = moves.clone()
-    changed[:, 2] = (changed[:, 2] + 1) % A  # the action from step 2 to step 3
-    before, after = model(latent, moves), model(latent, changed)
-    assert torch.equal(before[:2], after[:2])
-    assert not torch.equal(before[2], after[2])
-
-
-def test_latents_are_in_the_unit_interval_and_channels_last() -> None:
-    latent = uniform(B, 8, 7, 7).contiguous(memory_format=torch.channels_last)
-    got = TransitionModel((8, 7, 7), A, rng())(latent, actions()).detach()
-    assert float(got.min()) == 0
-    assert float(got.max()) == 1
-    assert got.flatten(0, 1).is_contiguous(memory_format=torch.channels_last)
-
-
-def test_training_and_evaluation_mode_are_equal() -> None:
-    model = TransitionModel((4, 3, 3), A, rng())
-    latent = uniform(B, 4, 3, 3)
-    trained = model.train()(latent, actions())
-    assert torch.equal(trained, model.eval()(latent, actions()))
-
-
 def test_predictions_are_predictor_of_projection() -> None:
     head = DuelingHead(4 * 3 * 3, A, 5, rng(1), hidden=P // 2)
     head.sample_noise(rng(2))

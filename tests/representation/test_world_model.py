@@ -23,7 +23,6 @@ from contrastive_ucb.representation.world_model import (
     apply_gate,
     bits_kl,
     bits_of_value,
-    frame_kind,
     joint_log_probs,
     sample_bits,
     sample_categorical,
@@ -66,12 +65,6 @@ def history_of(kind: FrameKind, shape: tuple[int, ...]) -> Tensor:
 
 
 ACTIONS = torch.tensor([0, 1, 2, 1])
-
-
-def test_frame_kind() -> None:
-    assert frame_kind((1, 84, 84), 255.0) == "softmax"
-    assert frame_kind((4, 10, 10), 1.0) == "bernoulli"
-    assert frame_kind((100,), 1.0) == "gaussian"
 
 
 @pytest.mark.parametrize(("kind", "shape"), KINDS)
@@ -169,16 +162,6 @@ def test_untrained_binary_model_copies_the_last_frame() -> None:
     assert model.draw_frame(outcome, history).equal(history[:, -BINARY[0] :])
 
 
-@pytest.mark.parametrize("pull", [0.0, 1.0])
-def test_pull_scales_the_gradient_of_the_posterior_network(pull: float) -> None:
-    model, history = model_of("bernoulli", BINARY), history_of("bernoulli", BINARY)
-    model.pull = pull
-    _, divergence = model.loss(history, ACTIONS, frames("bernoulli", B, *BINARY), uniform(B, 3))
-    divergence.sum().backward()
-    gradients = [x.grad for x in model.posterior.parameters()]
-    assert all(x is not None and bool(x.any()) is (pull > 0) for x in gradients)
-
-
 def steps_of(world: str, count: int, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A cell on a line of six. It moves by action - 1; in the windy world it moves one more step to
     the right with probability 1/2. Steps from the last cell have reward 1.
@@ -269,12 +252,6 @@ def test_gates_scale_and_shift_channels_by_action() -> None:
     torch.testing.assert_close(apply_gate(vector, found[0]), vector * found[0][0] + found[0][1])
 
 
-def test_initial_gates_are_near_identity() -> None:
-    gains, shifts = Gates(4, [64], rng())(one_hot(0, 1, 2))[0]
-    assert (gains - 1).abs().max() < 0.2
-    assert shifts.abs().max() < 0.2
-
-
 @pytest.mark.parametrize(
     ("shape", "halvings", "narrow"),
     [
@@ -331,16 +308,6 @@ def test_upsampling_turns_each_pixel_into_four() -> None:
         torch.testing.assert_close(got[0, :, row, column], cell.relu())
 
 
-def test_decode_does_not_modify_activations() -> None:
-    body = hourglass((4, 10, 10))
-    gates = body.gates(one_hot(0, 1, 2))
-    found = body.encode(uniform(3, 4, 10, 10), gates)
-    kept = [x.clone() for x in found]
-    first = body.decode(found, torch.ones(3, body.narrow_size), gates)
-    assert all(x.equal(before) for x, before in zip(found, kept, strict=True))
-    assert body.decode(found, torch.ones(3, body.narrow_size), gates).equal(first)
-
-
 def test_too_many_halvings() -> None:
     with pytest.raises(ValueError, match="cannot be halved 5 times; set halvings lower"):
         hourglass((4, 10, 10), halvings=5)
@@ -391,13 +358,6 @@ def test_kl_is_the_sum_over_all_values() -> None:
     assert same.abs().max() < 1e-12
 
 
-def test_frequencies_of_sampled_bits() -> None:
-    logits = torch.tensor([[-2.0, 0.0, 1.5]]).expand(20_000, 3)
-    drawn = sample_bits(logits, uniform(20_000, 3))
-    assert set(drawn.unique().tolist()) == {0.0, 1.0}
-    np.testing.assert_allclose(drawn.mean(0), logits[0].sigmoid(), atol=0.02)
-
-
 def test_straight_through_gradient_is_centered_over_the_batch() -> None:
     """The loss is w'b: its gradient in the logits is p (1 - p) (w - mean w)."""
     logits = normal(B, 3).requires_grad_()
@@ -430,13 +390,6 @@ def test_sample_categorical_inverts_the_cumulative_probability(
             break
         expected += 1
     assert abs(got - expected) <= (1 if abs(point - below) < 1e-9 else 0)
-
-
-def test_values_of_probability_zero_are_never_sampled() -> None:
-    log_probs = torch.tensor([[0.0, 1.0, 0.0]]).log().log_softmax(-1).expand(100, 3)
-    assert sample_categorical(log_probs, uniform(100)).unique().tolist() == [1]
-    last = torch.tensor([[1.0, 1.0, 0.0]]).log().log_softmax(-1)
-    assert int(sample_categorical(last, torch.tensor([1 - 1e-7]))) == 1
 
 
 @pytest.mark.parametrize("n_bits", [1, 3, GROUP, GROUP + 2])

@@ -185,6 +185,7 @@ class DuelingHead(nn.Module):
         advantage = flat.view(-1, *self.shape)
         if self.value is None:
             return advantage
+        # With one stream, value and advantage read the same columns.
         value: Tensor = self.value(hidden[:, : self.width], noisy)
         return (value.unsqueeze(1) - advantage.mean(1, keepdim=True)) + advantage
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from agents.deep_play import SMALL, draw, learner, started, train
 
-from contrastive_ucb.agents.deep.bonus import FEATURE, DeepBonus, PublishedBonus, stratified, visits
+from contrastive_ucb.agents.deep.bonus import FEATURE, DeepBonus, PublishedBonus, visits
 from contrastive_ucb.agents.deep.config import BonusConfig
 from contrastive_ucb.agents.deep.presets import BONUSES
 from contrastive_ucb.bonus.online import EllipticalBonus
@@ -160,29 +160,6 @@ def test_rebuild_from_a_sample_of_visits_is_reweighted() -> None:
     assert bonus.counted.n_seen == pytest.approx(6)
 
 
-def test_visits_are_transitions_with_complete_observations() -> None:
-    replay = Replay(12, (1,), np.float32, stack=3, n_step=2)
-    replay.begin(frame(0))
-    for time in range(5):
-        replay.add(0, 0.0, frame(time), False, False)
-    assert visits(replay).tolist() == [0, 1, 2, 3, 4]
-    assert replay.drawable().tolist() == [0, 1, 2, 3]
-    for time in range(5, 14):
-        replay.add(0, 0.0, frame(time), False, False)
-    # Transition 2 is the oldest of twelve; with stacks of three, 4 is the first complete one.
-    assert visits(replay).tolist() == list(range(4, 14))
-    assert set(replay.drawable()) <= set(visits(replay))
-
-
-def test_stratified_sample_is_uniform() -> None:
-    times, counts = np.arange(10, 17), np.zeros(17)
-    rng = np.random.default_rng(0)
-    for _ in range(4000):
-        np.add.at(counts, stratified(times, 5, rng), 1)
-    assert counts[10:] / 4000 == pytest.approx(np.full(7, 5 / 7), abs=0.04)
-    assert stratified(times, 7, rng).tolist() == times.tolist()
-
-
 def test_single_settings() -> None:
     paper = BONUSES["paper"].bonus
     zero, one = ROOT(1 + 1 + 16 + 36), ROOT(1 + 4 + 9 + 25)
@@ -305,13 +282,6 @@ def test_published_numerics_replace_nan_by_zero() -> None:
     found = bonus(torch.eye(3))
     assert torch.isfinite(found).all()
     assert (found == 0).any()
-
-
-def test_published_numerics_raise_for_a_nan_feature() -> None:
-    with pytest.raises(ArithmeticError, match="features have a NaN"):
-        PublishedBonus(2).observe(torch.tensor([[0.0, float("nan")]]))
-    with pytest.raises(ValueError, match="same dim and blocks"):
-        PublishedBonus(2).load_state_dict(PublishedBonus(3).state_dict())
 
 
 VISITS = BonusConfig(feature="hidden", pairs="visits", scale=3.0, ridge=0.5, optimistic=True)

@@ -1,6 +1,5 @@
 """Validation of the settings."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,13 +69,3 @@ def test_invalid_bonus_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message) as error:
         BonusConfig(**settings)
     assert "\n" not in str(error.value)
-
-
-def test_integers_are_accepted_as_floats() -> None:
-    config = replace(RainbowConfig(), noisy=0, support=(-1, 5), epsilon=(1, 0))
-    assert config.support == (-1, 5)
-
-
-def test_jumps_ahead() -> None:
-    assert RainbowConfig().jumps_ahead == 0
-    assert RainbowConfig(spr_weight=5.0).jumps_ahead == 5

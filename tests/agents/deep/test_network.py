@@ -51,13 +51,6 @@ def test_every_parameter_is_in_one_group_and_the_predictor_is_not_clipped() -> N
     assert len(make().groups(10.0)) == 1
 
 
-@pytest.mark.parametrize("spr_weight", [0.0, 1.0])
-def test_only_spr_rescales_latents(spr_weight: float) -> None:
-    network = make(spr_weight=spr_weight)
-    assert network.encoder.rescaled == (spr_weight > 0)
-    assert (network.prediction is not None) == (spr_weight > 0)
-
-
 def test_gradients_of_two_streams_are_averaged_except_in_curl() -> None:
     images = (2, 40, 40)
     scales = []

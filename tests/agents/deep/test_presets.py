@@ -18,24 +18,6 @@ from contrastive_ucb.envs.registry import canonical_name
 ATARI, MINATAR, VECTOR = (1, 84, 84), (4, 10, 10), (100,)
 
 
-def test_spr_on_atari_has_the_published_settings() -> None:
-    spr = configure("spr", {}, ATARI)
-    assert spr == configure("spr", {}) == DEEP_PRESETS["spr"]
-    assert (spr.n_step, spr.discount, spr.jumps, spr.spr_weight) == (10, 0.99, 5, 5.0)
-    assert (spr.learning_rate, spr.adam_eps, spr.batch_size, spr.clip_norm) == (
-        1e-4,
-        1.5e-4,
-        32,
-        10,
-    )
-    assert (spr.updates_per_step, spr.first_update, spr.target_every) == (2, 2000, 1)
-    assert (spr.epsilon, spr.epsilon_steps, spr.eval_epsilon) == ((1.0, 0.0), 0, 0.001)
-    assert (spr.priority_exponent, spr.importance) == (0.5, (0.4, 1.0))
-    assert (spr.hidden, spr.streams, spr.noisy, spr.atoms) == (256, 2, 0.5, 51)
-    assert spr.augment
-    assert not spr.bonus.is_on
-
-
 # Published settings of DER, OTRainbow, DrQ, DrQ(eps), CURL, SPR.
 TABLE: dict[str, tuple[Any, ...]] = {
     "n_step": (10, 3, 10, 10, 20, 10),
@@ -113,14 +95,6 @@ def test_settings_of_a_game_apply_to_every_spelling(spelling: str) -> None:
     assert configure("curl", {}, MINATAR, canonical_name("MinAtar/Freeway-v1")).curl_weight == 1.0
 
 
-@pytest.mark.parametrize("algo", DEEP_PRESETS)
-@pytest.mark.parametrize("shape", [ATARI, MINATAR, VECTOR], ids=str)
-def test_every_agent_accepts_a_bonus(algo: str, shape: tuple[int, ...]) -> None:
-    config = configure(algo, {"bonus.scale": 1.0}, shape)
-    assert config.bonus.is_on
-    assert config.bonus.feature == ("probs" if config.distributional else "hidden")
-
-
 def test_spr_ucb_is_spr_with_the_paper_bonus() -> None:
     config = configure("spr-ucb", {})
     assert config.bonus == BONUSES["paper"].bonus == BonusConfig(scale=1.0, ridge=1.0)
@@ -163,32 +137,6 @@ def test_bonus_setting_without_a_bonus_raises() -> None:
     assert configure("spr", {"bonus.feature": "hidden", "bonus.scale": 1.0}, ATARI).bonus.is_on
 
 
-def test_every_bonus_setting_can_be_set() -> None:
-    others: dict[str, Any] = {
-        "feature": "hidden",
-        "pairs": "window",
-        "action": "previous",
-        "scale": 2.0,
-        "ridge": 2.0,
-        "steps": "first",
-        "cut": "published",
-        "optimistic": True,
-        "noisy": True,
-        "numerics": "published",
-        "rebuild_every": 7,
-        "rebuild_sample": 7,
-        "room": 2.0,
-    }
-    assert others.keys() == BonusConfig.__dataclass_fields__.keys()
-    for name, value in others.items():
-        config = configure("spr-ucb", {f"bonus.{name}": value})
-        assert getattr(config.bonus, name) == value
-    for name in ("sampled", "window", "visits"):
-        assert configure("spr-ucb", {"bonus.pairs": name}).bonus.pairs == name
-        settings = {"bonus.preset": "algorithm-1", "bonus.pairs": name}
-        assert configure("spr-ucb", settings).bonus.pairs == name
-
-
 @pytest.mark.parametrize(
     ("algo", "settings", "message"),
     [
@@ -211,8 +159,3 @@ def test_network_size_for_vectors(cells: int, width: int) -> None:
     config = configure("spr-ucb", {}, (cells,))
     assert (config.hidden, config.mlp) == (width, (width,))
     assert configure("spr-ucb", {"hidden": 7}, (cells,)).hidden == 7
-
-
-def test_minatar_has_128_hidden_units() -> None:
-    config = configure("spr", {}, MINATAR)
-    assert config.hidden * config.streams == 128

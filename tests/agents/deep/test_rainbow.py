@@ -246,17 +246,6 @@ def test_resumed_learner_equals_uninterrupted_one(
     assert_equal(straight.state_dict(), loaded.state_dict())
 
 
-def test_weights_depend_on_the_seed() -> None:
-    runs = []
-    for seed in (3, 3, 4):
-        agent = learner(seed=seed, **SPR)
-        replay, rng = started(agent)
-        train(agent, replay, 3, rng)
-        runs.append(agent.network.head.first.weight)
-    assert torch.equal(runs[0], runs[1])
-    assert not torch.equal(runs[0], runs[2])
-
-
 def test_global_generators_are_not_used() -> None:
     before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     agent = learner(**SPR, bonus=BONUSES["algorithm-1"].bonus)

@@ -1,6 +1,5 @@
 """Settings of SimPLe: published values, sizes, schedules, errors, and the tables in the docs."""
 
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -62,39 +61,12 @@ def test_short_epochs_learn_in_proportion() -> None:
     assert model_updates_in(SMALL, 2, 1e-9) == rounds_in(SMALL, 2, 1e-9) == 1
 
 
-def test_default_size_depends_on_the_frames() -> None:
-    assert configure_simple({}, MINATAR).size == configure_simple({}, VECTOR).size == "small"
-    assert configure_simple({}, MINATAR) == SMALL
-    assert configure_simple({"size": "full"}, MINATAR) == FULL
-    small = configure_simple({"size": "small"}, ATARI)
-    assert (small.size, small.halvings, small.bits) == ("small", 4, SMALL.bits)
-    assert configure_simple({"width": 7}, VECTOR).width == 7
-    assert configure_simple({}, VECTOR).width != SMALL.width
-
-
 def test_settings_shared_with_rainbow_have_the_same_type() -> None:
     """The command line parses a value before it knows the agent."""
     own, other = get_type_hints(SimpleConfig), get_type_hints(RainbowConfig)
     shared = own.keys() & other.keys()
     assert "learning_rate" in shared
     assert all(own[name] == other[name] for name in shared)
-
-
-def test_every_setting_can_be_set() -> None:
-    odd: dict[type, Any] = {int: 3, float: 0.5}
-    special = {
-        "size": "small",
-        "epochs": 2,
-        "frame_max": 2.0,
-        "support": (-20.0, 20.0),
-        "extra_rounds": (3,),
-        "encoder": "mlp",
-        "mlp": (5,),
-    }
-    kinds = get_type_hints(SimpleConfig)
-    for name in (field.name for field in fields(SimpleConfig)):
-        value = special.get(name, odd.get(kinds[name]))
-        assert getattr(configure_simple({name: value}, ATARI), name) == value, name
 
 
 @pytest.mark.parametrize(
@@ -137,10 +109,6 @@ def test_invalid_settings(settings: dict[str, Any], message: str) -> None:
         configure_simple(settings, MINATAR)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 200
-
-
-def test_integers_become_floats() -> None:
-    assert repr(replace(FULL, value_weight=2)) == repr(FULL)
 
 
 def table_with(first_line: str) -> dict[str, list[str]]:

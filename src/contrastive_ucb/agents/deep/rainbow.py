@@ -179,16 +179,16 @@ class Rainbow:
             ahead, next_latent = self._ahead(later, last)
             if config.noise_draws == "per-pass":
                 self._sample_noise(shared=True)
-            next_probs = self.target.probs(self.target.head(next_latent))  # (B, A, N)
+            next_probs = self.target.probs(self.target.head(next_latent))  # 1. (B, A, N)
             online = self._online(batch, later[last:], next_latent)
-            bonus, next_bonus = self._bonuses(batch, replay, latent, online)
+            bonus, next_bonus = self._bonuses(batch, replay, latent, online)  # 2.
             if config.noise_draws == "per-update":
-                self._sample_noise()
-            actions = self._next_actions(next_probs, online, next_bonus)
+                self._sample_noise()  # 3.
+            actions = self._next_actions(next_probs, online, next_bonus)  # 4.
             if config.noise_draws == "per-pass":
                 self._sample_noise()
             target = self._target(batch, next_probs, actions, bonus, next_bonus)
-        value_losses, priority = self._value_losses(batch, latent, target)
+        value_losses, priority = self._value_losses(batch, latent, target)  # 5.
         weights = self._tensor(batch.weights)
         loss = (weights * value_losses).mean()
         parts = {"s_t": now, "s_t+k": later, "z_t": latent, "the target": target, "its loss": loss}
@@ -283,10 +283,12 @@ class Rainbow:
 
     def _check_support(self, values: Tensor) -> None:
         """Warn once if a target value (B,) without bonus is outside the support of C51."""
+        if self._has_warned:
+            return
         low, high = float(self.network.support[0]), float(self.network.support[-1])
-        margin = 0.01 * (high - low)
+        margin = 0.01 * (high - low)  # rounding, and bonuses that Q has learned
         outside = values[(values < low - margin) | (values > high + margin)]
-        if len(outside) and not self._has_warned:
+        if len(outside):
             self._has_warned = True
             warnings.warn(
                 f"a return of {float(outside[0]):.3g} is outside the C51 support [{low:g}, "
