@@ -23,7 +23,6 @@ from finite_results import ROOT, versions
 
 from contrastive_ucb.commands.bench_deep import MARKS
 from contrastive_ucb.evaluation.rollouts import constant_control, random_control
-from contrastive_ucb.report.records import records_of
 
 SPR_UCB = "--algo spr-ucb"
 AGENTS = {  # the agents that are compared, by the name of their file
@@ -152,7 +151,8 @@ def runs_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
 
 def write_control_scores() -> None:
     """Copy the scores of all controls into the package, for reports of run folders."""
-    kept = records_of(ROOT / "results" / "minatar") | records_of(ROOT / "results" / "deep")
+    files = [*(ROOT / "results").glob("minatar/*.json"), *(ROOT / "results").glob("deep/*.json")]
+    kept = {path.stem: json.loads(path.read_text()) for path in files}
     with (ROOT / "src/contrastive_ucb/stats/controls.csv").open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(("env", "policy", "seed", "score"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.commands.out_file import check_file, explained, say_damage
+from contrastive_ucb.commands.out_file import check_file, explained, print_problems
 from contrastive_ucb.core.errors import UserError
 
 HELP = """usage: cucb report FOLDER [--out FILE]
@@ -52,18 +52,22 @@ def run(arguments: Sequence[str]) -> None:
             f"there is no file {options.facts}; 'cucb verify --out FOLDER' writes FOLDER/facts.json"
         )
 
-    from contrastive_ucb.commands.demo_plan import demo_plans
     from contrastive_ucb.core.files import write_atomically
-    from contrastive_ucb.report.run_files import report_files
-    from contrastive_ucb.report.run_page import counts_of
+    from contrastive_ucb.report.load import load, read_facts
+    from contrastive_ucb.report.pages import Report as LoadedReport
+    from contrastive_ucb.report.pages import report_files
 
     command = shlex.join(["cucb", "report", *arguments])
-    found, files = report_files(Path(folder), options.out, command, demo_plans, options.facts)
-    say_damage(found.damaged)
+    has_facts = (
+        read_facts(Path(folder), options.facts) is not None if Path(folder).is_dir() else False
+    )
+    report = LoadedReport.of(load(Path(folder), may_be_empty=has_facts))
+    print_problems(report.loaded.problems)
+    files = report_files(report, options.out, command, options.facts)
     with explained(options.out):
         for path, text in files.items():
             write_atomically(path, text)
-    counts = counts_of(found)
+    counts = report.counts
     summary = {"page": str(options.out.resolve()), "scores": str(scores.resolve()), **counts}
     told = f"{counts['finished']} finished runs, {counts['missing']} missing"
     told += f", {counts['damaged']} damaged" if counts["damaged"] else ""
