@@ -244,6 +244,7 @@ def label_ends(axes: Axes, labels: Sequence[EndLabel], height: float) -> None:
 
     Call it last: the limits of the axes must not change afterwards.
     """
+    axes.get_xlim(), axes.get_ylim()  # applies pending autoscaling, which transData does not
     to_axes = axes.transAxes.inverted()
     places = [to_axes.transform(axes.transData.transform((one.x, one.y))) for one in labels]
     ends = [(float(x), float(np.clip(y, 0, 1))) for x, y in places]
@@ -358,7 +359,7 @@ def solving_figure(
     solved  (solved seeds, seeds) of each agent
     dress   sets the limits of the upper panel
     """
-    upper, lower = 2.7, 0.55 + ROW * len(solved)
+    upper, lower = 2.7, 0.4 + ROW * len(solved)
     with house_style():
         figure = new_figure(upper + lower)
         above, below = figure.subplots(2, 1, height_ratios=[upper, lower])
@@ -508,8 +509,8 @@ def mean_figure(aggregates: pd.DataFrame, title: str, label: str) -> Figure:
     with house_style():
         figure = new_figure(0.95 + _row_height(names) * (spots[-1] + 1.5))
         axes = figure.add_subplot()
-        low = min(0.0, rows["low"].fillna(rows["value"]).min())
-        high = max(0.0, rows["high"].fillna(rows["value"]).max())
+        low = min(0.0, rows[["value", "low"]].min().min())
+        high = max(0.0, rows[["value", "high"]].max().max())
         for row, spot, color in zip(rows.itertuples(), spots, colors, strict=True):
             look: dict[str, Any] = {"color": color, "height": 0.7, "label": row.method}
             if row.here:

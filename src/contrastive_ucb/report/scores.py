@@ -75,7 +75,7 @@ KINDS = {
         Kind("deep", "Deep agents", "evaluation.mean", "mean score of the last evaluations",
              "mean score of the last evaluations", RETURN),
         Kind("mdp", "MDPs", "average_regret", "average regret",
-             "fraction of V* earned, averaged over all rounds", "average_regret"),
+             "part of V* earned, on average over all rounds", "average_regret"),
         Kind("regret", "MDPs whose V* is 0 or unknown", "average_regret", "average regret",
              "average regret", "average_regret", -1),
         Kind("game", "Zero-sum games", "average_gap", "average gap", "average gap",
