@@ -36,7 +36,7 @@ FIGURES = {  # by the prefix of the task
 
 
 def trajectories_figure(locks: Locks) -> Figure:
-    """A dot for every seed that opened the lock, a mark for the budget of those that did not."""
+    """A dot for every seed that solved the lock, a mark for the budget of those that did not."""
     with house_style():
         figure = new_figure(3.3)
         axes = figure.add_subplot()

@@ -174,7 +174,7 @@ def lock_runs(
 
 
 def growth(locks: Locks) -> dict[str, float]:
-    """Fits to the log of the mean trajectories that open the lock: a power of H, an exponential."""
+    """Fits to the log of the mean trajectories of solved seeds: a power of H, an exponential."""
     means = {
         horizon: float(np.mean(spent))
         for (algo, horizon), runs in locks.items()

@@ -1,4 +1,4 @@
-"""`cucb report FOLDER`: one page about all runs in a folder, and their scores as CSV beside it."""
+"""`cucb report FOLDER`: one page about all runs below a folder, and their scores as CSV."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from contrastive_ucb.core.errors import UserError
 
 HELP = """usage: cucb report FOLDER [--out FILE]
 
-One self-contained page about the runs in a folder (what was given to --out of 'cucb train',
-'cucb solve' or 'cucb sweep'): learning curves, scores with intervals, aggregates over tasks, the
-probability of improvement, bonuses, what is missing and the commands that would fill it; and the
-facts of the theory, where 'cucb verify --out FOLDER' left some. The raw scores go to a .csv beside
-the page. With --out FILE.md or FILE.tex there are the tables alone. For example
+One self-contained page about the runs below a folder, such as the --out of 'cucb train',
+'cucb solve' or 'cucb sweep': learning curves, scores with intervals, aggregates over tasks, the
+probability of improvement, bonuses, missing runs and the commands that complete them; and the facts
+of the theory if 'cucb verify --out FOLDER' wrote some. The raw scores go to a .csv next to the
+page. --out FILE.md or FILE.tex writes only the tables. Examples:
   cucb report runs/g --out report.html
   cucb report runs/g --facts results/theory/facts.json --out report.md
 """
@@ -31,7 +31,7 @@ class Report:
     out: Path = Path("report.html")
     """The page, or its tables as .md or .tex; the scores go to the .csv of the same name."""
     facts: Path | None = None
-    """A facts.json of 'cucb verify', by default that of the folder."""
+    """A facts.json of 'cucb verify'; by default that of the folder."""
     json: bool = False
     """Print the summary as one JSON object, the last line of stdout."""
 
@@ -58,9 +58,7 @@ def run(arguments: Sequence[str]) -> None:
     from contrastive_ucb.report.pages import report_files
 
     command = shlex.join(["cucb", "report", *arguments])
-    has_facts = (
-        read_facts(Path(folder), options.facts) is not None if Path(folder).is_dir() else False
-    )
+    has_facts = read_facts(Path(folder), options.facts) is not None
     report = LoadedReport.of(load(Path(folder), may_be_empty=has_facts))
     print_problems(report.loaded.problems)
     files = report_files(report, options.out, command, options.facts)
@@ -69,6 +67,6 @@ def run(arguments: Sequence[str]) -> None:
             write_atomically(path, text)
     counts = report.counts
     summary = {"page": str(options.out.resolve()), "scores": str(scores.resolve()), **counts}
-    told = f"{counts['finished']} finished runs, {counts['missing']} missing"
-    told += f", {counts['damaged']} damaged" if counts["damaged"] else ""
-    emit(summary, options.json, f"{told}; written: {options.out}, {scores}")
+    text = f"{counts['finished']} finished runs, {counts['missing']} missing"
+    text += f", {counts['damaged']} damaged" if counts["damaged"] else ""
+    emit(summary, options.json, f"{text}; written: {options.out}, {scores}")

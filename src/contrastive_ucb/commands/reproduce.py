@@ -1,4 +1,4 @@
-"""`cucb reproduce WHAT`: the paper's table and figures, and beside them what was run here."""
+"""`cucb reproduce WHAT`: the paper's table and figures, next to own runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WHAT = {
     "table": "games x methods: mean and deviation, the best two in bold",
-    "figure-mean": "the bar chart of the mean human-normalised score",
+    "figure-mean": "bar chart of the mean human-normalized score",
     "figure-aggregates": "median, IQM, mean and optimality gap with 95% intervals",
 }
 ENDINGS = {
@@ -28,13 +28,13 @@ ENDINGS = {
 }
 HELP = f"""usage: cucb reproduce WHAT [--runs FOLDER] [--out FILE]
 
-The paper's results on Atari 100K from published numbers, and beside them what was run here.
+The paper's results on Atari 100K from published numbers, next to own runs.
 
 what:
 {chr(10).join(f"  {name:18} {text}" for name, text in WHAT.items())}
 
-The ending of --out chooses the form: .html .md .tex, for figures also .svg .png (.md and .tex have
-their numbers). For example
+The suffix of --out selects the format: .html .md .tex, for figures also .svg .png (.md and .tex
+contain their numbers). Examples:
   cucb reproduce table --out table.html
   cucb reproduce figure-aggregates --runs runs --out aggregates.svg
 """
@@ -42,12 +42,12 @@ their numbers). For example
 
 @dataclass(frozen=True)
 class Reproduce:
-    """The paper's table or a figure of it; without --runs from published numbers alone."""
+    """The paper's table or one of its figures; without --runs only published numbers."""
 
     runs: Path | None = None
-    """Run folders whose scores are shown beside the published ones."""
+    """Folder of runs whose scores are shown next to the published ones."""
     out: Path | None = None
-    """The file to write; by default the name of what is made, as .html."""
+    """The file to write; by default WHAT.html."""
     json: bool = False
     """Print the summary as one JSON object, the last line of stdout."""
 

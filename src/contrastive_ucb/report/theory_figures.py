@@ -244,7 +244,7 @@ def _sweeps_figure(sweeps: Mapping[str, tuple[Array, Array]], title: str, log: b
 
 
 def _horizon_figure(sweeps: Sequence[tuple[Array, Array]]) -> Figure:
-    """Rounds to open the lock against H on logarithmic axes, with three fits."""
+    """Rounds to solve the lock against H on logarithmic axes, with three fits."""
     every = {
         float(h): column for x, values in sweeps for h, column in zip(x, values.T, strict=True)
     }
@@ -266,7 +266,7 @@ def _horizon_figure(sweeps: Sequence[tuple[Array, Array]]) -> Figure:
         square = floored_fit(x**2, means, fine**2)
         axes.plot(fine, square, color=GRAY, linewidth=1, label="$a + b H^2$")
         axes.set(xscale="log", yscale="log", xlabel="horizon $H$", ylabel="rounds")
-        axes.set_title("F8: rounds to open the lock")
+        axes.set_title("F8: rounds to solve the lock")
         plain_ticks(axes)
         _tick(axes, x[(x < 9) | (x % 4 == 0)])  # the others would overlap
         axes.legend(frameon=False, fontsize=9)
@@ -275,7 +275,7 @@ def _horizon_figure(sweeps: Sequence[tuple[Array, Array]]) -> Figure:
 
 
 def _solved_figure(records: Records) -> Figure:
-    """A panel per kind of negatives: the seeds of each agent that opened the lock."""
+    """A panel per kind of negatives: the seeds of each agent that solved the lock."""
     counts = {}
     for name, title in LOCKS.items():
         runs = {"contrastive-ucb": name, **{agent: f"{name}-control/{agent}" for agent in CONTROLS}}
@@ -287,7 +287,7 @@ def _solved_figure(records: Records) -> Figure:
         figure = new_figure(0.8 + 2 * ROW * 5)
         for axes, (title, one) in zip(figure.subplots(2, 1), counts.items(), strict=True):
             draw_solved(axes, one)
-            axes.set_title(f"F7: seeds that opened the lock, {title}", fontsize=9)
+            axes.set_title(f"F7: seeds that solved the lock, {title}", fontsize=9)
         freeze_layout(figure)
     return figure
 
