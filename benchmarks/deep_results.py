@@ -22,7 +22,6 @@ from typing import Any
 from finite_results import ROOT, versions
 
 from contrastive_ucb.evaluation.rollouts import constant_control, random_control
-from contrastive_ucb.report.records import records_of
 
 SPR_UCB = "--algo spr-ucb"
 AGENTS = {  # the agents that are compared, by the name of their file
@@ -148,7 +147,8 @@ def runs_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
 
 def write_control_scores() -> None:
     """Copy the scores of all controls into the package, for reports of run folders."""
-    records = records_of(ROOT / "results" / "minatar") | records_of(ROOT / "results" / "deep")
+    files = [*(ROOT / "results").glob("minatar/*.json"), *(ROOT / "results").glob("deep/*.json")]
+    records = {path.stem: json.loads(path.read_text()) for path in files}
     with (ROOT / "src/contrastive_ucb/stats/controls.csv").open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(("env", "policy", "seed", "score"))

@@ -91,7 +91,23 @@ def measure(command: str) -> dict[str, object]:
     summary = json.loads(done.stdout.splitlines()[-1])
     for part in (summary, *summary.get("runs", [])):
         part.pop("run_dir", None)
-    return {"command": f"cucb {command} --json", "summary": summary, "versions": versions()}
+    inputs = {"inputs": inputs_of(command)} if command.startswith("solve") else {}
+    return {
+        "command": f"cucb {command} --json",
+        **inputs,
+        "summary": summary,
+        "versions": versions(),
+    }
+
+
+def inputs_of(command: str) -> dict[str, object]:
+    """The environment and the options of a command of `cucb solve` or `cucb train`."""
+    _, env, *words = command.split()
+    inputs: dict[str, object] = {"env": env}
+    for name, value in zip(words[::2], words[1::2], strict=True):
+        number = value.replace(".", "", 1).isdigit()
+        inputs[name[2:].replace("-", "_")] = json.loads(value) if number else value
+    return inputs
 
 
 def versions() -> dict[str, str]:

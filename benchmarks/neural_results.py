@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from finite_results import versions
+from finite_results import inputs_of, versions
 
 from contrastive_ucb.agents.finite.config import DEFAULTS
 from contrastive_ucb.experiments.catalog import CONTROLLED, FRESH_SEED, RICH_LOCKS
@@ -89,7 +89,9 @@ def main(names: list[str]) -> None:
         summary.setdefault("runs", [summary.copy()])  # with one seed there is no list
         if name == "continuous":
             summary |= slopes(summary)
-        content = {"command": f"cucb {command}", "summary": local(summary), "versions": versions()}
+        inputs = {"inputs": inputs_of(command)}
+        content = {"command": f"cucb {command}", **inputs, "summary": local(summary)}
+        content["versions"] = versions()
         (OUT / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
         print(name, "done")
 

@@ -149,7 +149,7 @@ def test_command_line_is_understood(line: str) -> None:
     if command == "solve":
         name, *options = rest
         kind = solve.ENVIRONMENTS[name]
-        algo = options[options.index("--algo") + 1]
+        algo = options[options.index("--algo") + 1] if "--algo" in options else "contrastive-ucb"
         if "game" in name or (name == "file" and algo in GAME_PRESETS):  # the file does not exist
             for_game = solve.SolveGame(kind(), solve.Run(algo=algo), game_preset(algo))
             parse(solve.SolveGame[kind], options, line, for_game)

@@ -17,7 +17,8 @@ from contrastive_ucb.experiments.job import Job
 from contrastive_ucb.experiments.plan import remembered
 from contrastive_ucb.experiments.progress import states_of, watched_folder
 from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.report.missing import missing_runs, read_folder
+from contrastive_ucb.report.load import load
+from contrastive_ucb.report.pages import Report
 
 
 def write_mdp(path: Path, scale: float = 1.0) -> None:
@@ -74,7 +75,7 @@ def test_a_file_is_not_needed_any_more(tmp_path: Path, monkeypatch: pytest.Monke
     assert [state.state for state in states] == ["finished", "waiting"]
     path = str(here / "mine.npz")
     assert path in shlex.split(states[1].command or "")
-    [gap] = read_folder(runs).missing
+    [gap] = Report.of(load(runs)).missing.itertuples()
     assert gap.seeds == (1,)
     assert gap.commands == (states[1].command,)
 
@@ -115,7 +116,7 @@ def test_two_grids_of_one_name_stay_apart(tmp_path: Path) -> None:
     assert len(list((tmp_path / "sweeps").iterdir())) == 2
     lengths = [group.spec.config["rounds"] for group in remembered(tmp_path)]
     assert sorted(lengths) == [3, 4]
-    assert len(missing_runs(read_folder(tmp_path, may_be_empty=True).every, tmp_path)) == 2
+    assert len(Report.of(load(tmp_path)).missing) == 2
 
 
 def test_plans_below_a_folder_are_found(tmp_path: Path) -> None:

@@ -1,19 +1,17 @@
-"""Small made-up run folders, written with the package's own writers."""
+"""Small synthetic run folders, written with the package's own writers."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from contrastive_ucb.core.checkpoint import save_checkpoint
 from contrastive_ucb.core.events import Event, JsonlListener
 from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.stats.published import atari100k
 
 STEPS = (1, 2, 4, 8, 16, 32, 64)
-SEA_STEPS = tuple(step for step in range(1, 401) if step % 8 == 0 or step % 100 == 0)
-GAME = {"name": "lowrank-game", "n_states": 4, "n_actions": [3, 2], "rank": 2, "horizon": 2}
+RETURNS = ((7, 0.5), (15, 1.0), (33, 2.0))
 
 
 def write_run(
@@ -24,15 +22,14 @@ def write_run(
     *,
     level: float = 1.0,
     finished: bool = True,
-    suite: str = "demo",
-    steps: tuple[int, ...] = STEPS,
+    suite: str = "solve",
     **summary: Any,
 ) -> Path:
-    """A run whose average regret is level / sqrt(k) and whose zeta is level / k."""
+    """A finite run whose average regret is level / sqrt(k) and whose zeta is level / k."""
 
     def measured(step: int) -> dict[str, float]:
         values = {"gap": level / step, "average_regret": level / step**0.5}
-        return values if step == 2 else {**values, "zeta": level / step}  # not all rounds have it
+        return values if step == 2 else {**values, "zeta": level / step}  # not in every round
 
     whole = {
         "rounds": 64,
@@ -46,22 +43,13 @@ def write_run(
         **summary,
     }
     spec = RunSpec(suite, agent, task, seed, {"rounds": 64})
-    return _write(spec, root, steps, measured, whole if finished else None)
+    return write(spec, root, [(k, measured(k)) for k in STEPS], whole if finished else None)
 
 
 def write_game_run(
-    root: Path,
-    agent: str,
-    task: str,
-    seed: int,
-    *,
-    level: float = 1.0,
-    finished: bool = True,
-    policies: bool = True,
-    env: dict[str, Any] = GAME,
-    **summary: Any,
+    root: Path, agent: str, task: str, seed: int, *, level: float = 1.0, **summary: Any
 ) -> Path:
-    """A run with the gap level / k, three times that as its certificate, and a checkpoint."""
+    """A run of the demo with the gap level / k and three times that as its certificate."""
 
     def measured(step: int) -> dict[str, float]:
         gap = level / step
@@ -78,82 +66,153 @@ def write_game_run(
         "seconds": 2.0,
         **summary,
     }
-    spec = RunSpec("demo", agent, task, seed, {"env": env, "env_seed": None, "rounds": 64})
-    path = _write(spec, root, STEPS, measured, whole if finished else None)
-    if policies:
-        rows, columns = env["n_actions"]
-        shape = (1, env["horizon"], env["n_states"])
-        best = {
-            "row": np.full((*shape, rows), 1 / rows),
-            "column": np.full((*shape, columns), 1 / columns),
-        }
-        save_checkpoint(path / "checkpoints", 64, {"session": {"agent": {"best": best}}})
+    spec = RunSpec("demo", agent, task, seed, {"rounds": 64})
+    return write(spec, root, [(k, measured(k)) for k in STEPS], whole)
+
+
+def write_deep_run(
+    root: Path,
+    agent: str,
+    task: str,
+    seed: int,
+    *,
+    score: float = 1.0,
+    finished: bool = True,
+    config: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+    returns: Sequence[tuple[int, float]] = RETURNS,
+    episodes: int = 100,
+    suite: str = "train",
+    **summary: Any,
+) -> Path:
+    """A run with an evaluation of `score`; its episodes ended at the steps of `returns`."""
+    own = {"env": task, "steps": 100_000, **(config or {}), **(settings or {})}
+    spec = RunSpec(suite, agent, task, seed, own)
+    lines = []
+    for step, value in returns:
+        bonus = {"bonus/mean": 10 / step} if agent == "spr-ucb" else {}
+        lines.append((step, {"charts/episodic_return": value, **bonus}))
+    evaluation = {"mean": score, "episodes": episodes}
+    whole = {"steps": 40, "episodes": len(lines), "evaluation": evaluation, "seconds": 1.0}
+    path = write(spec, root, lines, whole | summary if finished else None)
+    inputs = {"algo": agent, "env": task, "settings": settings or {}, "length": own["steps"]}
+    content = json.loads((path / "spec.json").read_text())
+    (path / "spec.json").write_text(json.dumps({**content, "inputs": inputs}))
     return path
 
 
-def write_sea_run(
-    root: Path,
-    agent: str,
-    seed: int,
-    *,
-    first: int | None = None,
-    finished: bool = True,
-    steps: tuple[int, ...] = SEA_STEPS,
-    config: dict[str, Any] | None = None,
-    **summary: Any,
-) -> Path:
-    """50 dives of 8 steps, with the treasure from dive `first` on; the bonus is 10 / step."""
+def raw_score(game: str, normalized: float) -> float:
+    """The raw score with this human-normalized score."""
+    table = atari100k()
+    at = table.games.index(game)
+    return float(table.random[at] + normalized * (table.human[at] - table.random[at]))
 
-    def measured(step: int) -> dict[str, float]:
-        values: dict[str, float] = {}
-        if step % 8 == 0:
-            found = first is not None and step // 8 >= first
-            values |= {"charts/episodic_return": 1.0 if found else 0.005}
-        if step % 100 == 0 and agent == "spr-ucb":
-            values |= {"bonus/mean": 10 / step}
-        return values
 
-    whole = {
-        "steps": 400,
-        "episodes": 50,
-        "evaluation": {"mean": 0.005 if first is None else 1.0, "median": 0.5, "episodes": 20},
-        "seconds": 2.0,
-        "solved_at": None if first is None else first + first // 9,
-        **summary,
-    }
-    spec = RunSpec("demo", agent, "DeepSea-8", seed, config or {"steps": 400})
-    return _write(spec, root, steps, measured, whole if finished else None)
+def write_atari(
+    root: Path, agents: dict[str, float], games: Iterable[str], seeds: int = 3, **more: Any
+) -> None:
+    """Runs whose human-normalized score is that of the agent plus a tenth of the seed."""
+    for agent, level in agents.items():
+        for game in games:
+            for seed in range(seeds):
+                score = raw_score(game, level + seed / 10)
+                write_deep_run(root, agent, game, seed, score=score, **more)
 
 
 def write_demo(root: Path) -> None:
     for at, agent in enumerate(("uniform", "contrastive-ucb", "no-bonus")):
         for seed in range(3):
-            write_run(root, agent, "lowrank", seed, level=1.0 + at + seed / 10)
+            write_run(root, agent, "lowrank", seed, level=1.0 + at + seed / 10, suite="demo")
             opened = 20 + seed if agent == "contrastive-ucb" else None
-            write_run(root, agent, "lock", seed, level=1.0 + at / 10, solved_at=opened)
+            write_run(root, agent, "lock", seed, level=1 + at / 10, suite="demo", solved_at=opened)
     for at, agent in enumerate(("uniform", "contrastive-ulcb")):
         bonus = {} if agent == "contrastive-ulcb" else {"certificate": 0.0}
         for seed in range(2):
-            write_game_run(root, agent, "lowrank-game", seed, level=1.0 + at + seed / 10, **bonus)
+            write_game_run(root, agent, "lowrank-game", seed, level=1 + at + seed / 10, **bonus)
             solved = 30 + seed if agent == "contrastive-ulcb" else None
             write_game_run(root, agent, "lock-game", seed, solved_at=solved, **bonus)
     for agent, first in (("spr", None), ("spr-ucb", 18)):
         for seed in range(2):
-            write_sea_run(root, agent, seed, first=first and first + seed)
+            returns = [(8 * n, 1.0 if first and n >= first + seed else 0.005) for n in range(1, 51)]
+            solved = first and 20 + seed
+            own: dict[str, Any] = {"returns": returns, "suite": "demo", "solved_at": solved}
+            write_deep_run(root, agent, "DeepSea-8", seed, config={"steps": 400}, **own)
 
 
-def _write(
+def write_everything(root: Path) -> None:
+    """Runs of every kind: many agents, gaps, long names, single points; and facts."""
+    write_atari(root, {"spr": 0.4, "spr-ucb": 0.6}, ["Pong", "Alien", "Kangaroo"])
+    write_deep_run(root, "spr", "Pong", 3, finished=False)
+    for size, score in ((8, 0.5), (10, 12345.0)):
+        for agent in ("spr", "spr-ucb"):
+            config = {"steps": 3000, "agent": {"n_step": size}}
+            own: dict[str, Any] = {"score": score, "config": config, "returns": [(100, score)]}
+            write_deep_run(root, agent, f"DeepSea-{size}", 0, **own)
+    long = {"agent": {"bonus": {"schedule": "practical, never rebuilt"}, "n_step": 3}}
+    write_deep_run(root, "spr", "DeepSea-8", 0, config=long, returns=[(100, 1.0)])
+    agents = ("contrastive-ucb", "no-bonus", "uniform", "rep-ucb", "lsvi-ucb", "ucbvi")
+    for at, agent in enumerate(agents):
+        for task in ("lowrank", "lock")[: 2 - at // 3]:
+            for seed in range(2):
+                write_run(root, agent, task, seed, level=1 + at / 10 + seed / 20)
+    write_facts(root / "facts.json")
+
+
+def fact(**changes: Any) -> dict[str, Any]:
+    """A fact as `cucb verify` writes it."""
+    return {
+        "fact": "F1",
+        "claim": "the model error zeta_k falls like 1/k, up to logarithms",
+        "setting": "10 states, 3 actions, rank 3, horizon 4, 10 seeds, 2,000 rounds",
+        "mark": "-1 or steeper, within the interval",
+        "value": -1.05,
+        "low": -1.125,
+        "high": -0.98,
+        "unit": "",
+        "state": "holds",
+        "required": True,
+        "seconds": 12.5,
+        "paper": "l.317",
+        **changes,
+    }
+
+
+def write_facts(path: Path, **changes: Any) -> None:
+    """Four facts, one in each state."""
+    facts = [
+        fact(),
+        fact(fact="F2", state="does not hold", value=1234567.0, low=None, high=None, unit="rounds"),
+        fact(fact="F3", state="not run", value=None, low=None, high=None, required=False),
+        fact(fact="F4", state="reported", mark="none", required=False, unit="of the bound"),
+    ]
+    content = {
+        "command": "cucb verify --out results/theory",
+        "versions": {"contrastive-ucb": "0.1.0", "numpy": "2.4.6"},
+        "date": "2026-01-02",
+        "facts": facts,
+        **changes,
+    }
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def write(
     spec: RunSpec,
     root: Path,
-    steps: tuple[int, ...],
-    measured: Callable[[int], dict[str, float]],
+    lines: Sequence[tuple[int, dict[str, float]]],
     summary: dict[str, Any] | None,
 ) -> Path:
     with RunFolder(spec, root) as run:
         listener = JsonlListener(run.metrics)
-        for step in steps:
-            listener.on_event(Event(step, measured(step)))
+        for step, values in lines:
+            listener.on_event(Event(step, values))
         listener.close()
         if summary is not None:
             run.finish(summary)
         return run.path
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the content of a JSON file."""
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))

@@ -12,10 +12,10 @@ from PIL import Image
 from report.browser import CONTRASTS, FLAGS, LAYOUT, find_chromium, opened
 from report.pages import PAGES, make_page
 
-from contrastive_ucb.report.contrast import READABLE
-from contrastive_ucb.report.html import Illustration, Section, page
-from contrastive_ucb.report.markup import SORT, with_markup
-from contrastive_ucb.report.tables import NOTHING, Table
+from contrastive_ucb.report.pages import Illustration, Section, render
+from contrastive_ucb.report.plots import MIN_CONTRAST
+from contrastive_ucb.report.tables import NOTHING
+from contrastive_ucb.report.tables import table as make_table
 
 CHROMIUM = find_chromium()
 if CHROMIUM is None:
@@ -63,7 +63,7 @@ def test_a_page_is_whole_on_a_phone_by_day_and_on_a_desk_by_night(
             contrasts = seen.page.evaluate(CONTRASTS)
         assert {"h1", "p", "td", "th", "figcaption", "code"} <= contrasts.keys()
         assert sum("-text_" in kind for kind in contrasts) > 5 * drawings
-        assert {k: c for k, c in contrasts.items() if c < READABLE} == {}, scheme
+        assert {k: c for k, c in contrasts.items() if c < MIN_CONTRAST} == {}, scheme
         assert seen.requests == [file.as_uri()]
         assert seen.complaints == []
 
@@ -75,9 +75,9 @@ def test_what_is_wrong_is_found(browser: Any, tmp_path: Path) -> None:
         '<g id="a-text_1"><path d="M70 5H110V20H70Z" fill="#aaa"/></g>'
         '<g id="a-text_2"><path d="M90 8H99V20H90Z" fill="#000"/></g></svg>'
     )
-    table = Table(("name", "value"), (("a", "1"), ("b", "2")))
-    section = Section("A", ("b",), (Illustration(svg, "caption", "alt"),), table, "caption")
-    text = with_markup(page("T", [section], "f"), {}, SORT)
+    made = make_table(["name", "value"], [["a", "1"], ["b", "2"]], "caption")
+    section = Section("A", ("b",), (Illustration(svg, "caption", "alt"),), tables=(made,))
+    text = render("T", [section])
     bad = (
         "<p style='color: #999'>pale</p><p style='width: 30rem'>wide</p>"
         "<p style='width: 2rem; overflow: hidden'>concealed</p>"
@@ -91,8 +91,8 @@ def test_what_is_wrong_is_found(browser: Any, tmp_path: Path) -> None:
         assert seen.page.title() == "T"
     for what in ("scrolls sideways", "outside: P", "hides: P", "text 0 leaves", "texts 0 and 1"):
         assert what in problems
-    assert 2 < contrasts["p"] < READABLE
-    assert 2 < contrasts["alt a-text_1"] < READABLE
+    assert 2 < contrasts["p"] < MIN_CONTRAST
+    assert 2 < contrasts["alt a-text_1"] < MIN_CONTRAST
     assert contrasts["alt a-text_2"] == 21
     assert seen.requests == [file.as_uri(), "https://elsewhere.invalid/a.png"]
     assert ["Content Security Policy" in words for words in seen.complaints] == [True, True]
@@ -140,9 +140,9 @@ def test_what_is_missing_stays_last(browser: Any, tmp_path: Path) -> None:
         ("c", "Fig", "9"),
         ("d", "", "-2e-3"),
     )
-    table = Table(("name", "kind", "value"), (*rows, ("e", "fig 10", NOTHING)))
+    made = make_table(["name", "kind", "value"], [*rows, ("e", "fig 10", NOTHING)])
     file = tmp_path / "a.html"
-    file.write_text(with_markup(page("T", [Section("A", table=table)], "f"), {}, SORT))
+    file.write_text(render("T", [Section("A", tables=(made,))]))
     with opened(browser, file, PHONE) as seen:
         shown = seen.page.locator("table")
         orders = []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from contrastive_ucb.commands import solve
-from contrastive_ucb.commands.demo import Demo, _command, problems_of
+from contrastive_ucb.commands.demo import Demo, problems_of, solve_command
 from contrastive_ucb.experiments.environments import make_env
 from contrastive_ucb.experiments.solve import Problem
 
@@ -61,7 +61,7 @@ def test_the_demos_commands_are_the_demos_runs(understood):
     problems = problems_of(options)
     assert [p.env for p in problems[-8:]] == ["lowrank-game"] * 5 + ["lock-game"] * 3
     for problem in problems:
-        text = _command(problem, options)
+        text = solve_command(problem, options)
         env, command = understood(text)
         assert (env, command.run.algo) == (problem.env, problem.algo)
         assert (command.run.seed, command.run.seeds) == (4, 2)
@@ -75,6 +75,6 @@ def test_the_demos_commands_are_the_demos_runs(understood):
 
 
 def test_different_numbers_of_actions_are_both_shown(understood):
-    text = _command(Problem("lock-game", {"n_actions": [3, 4]}, "uniform", {}, 5), Demo())
+    text = solve_command(Problem("lock-game", {"n_actions": [3, 4]}, "uniform", {}, 5), Demo())
     assert "--n-actions 3 --n-column-actions 4" in text
     assert solve._env_settings(understood(text)[1])["n_actions"] == [3, 4]

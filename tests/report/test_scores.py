@@ -1,218 +1,247 @@
-"""From run folders to scores, gaps and commands: nothing is averaged over, nothing is lost."""
+"""Scores, names, aggregates, curves and missing runs of loaded run folders."""
 
+import shlex
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from experiments.sweep_runs import jobs_of, train_table
 from hypothesis import given
 from hypothesis import strategies as st
-from report.runs import write_game_run, write_run
-from report.score_runs import raw_score, write_atari, write_deep_run
+from report.runs import STEPS, write_atari, write_deep_run, write_game_run, write_run
 
-from contrastive_ucb.cli import main
-from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.experiments.catalog import experiment
+from contrastive_ucb.commands.demo import Demo, specs_of, write_plan
+from contrastive_ucb.commands.options import parse
 from contrastive_ucb.experiments.grid import grid_of
-from contrastive_ucb.experiments.spec import RunSpec
-from contrastive_ucb.experiments.words import neighbours
-from contrastive_ucb.report.fill import commands
-from contrastive_ucb.report.missing import (
-    missing_commands,
-    missing_games,
-    missing_runs,
-    read_entries,
-    read_folder,
-    seeds_text,
-)
-from contrastive_ucb.report.read import read_groups
+from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.report.load import load
+from contrastive_ucb.report.pages import Report
 from contrastive_ucb.report.scores import (
-    KINDS,
+    BINS,
+    POINTS,
+    RETURN,
+    aggregate,
     comparable,
+    consecutive,
+    curve_of,
+    improvements,
+    mean_interval,
     natural,
     on_shared_tasks,
     scores_by_agent,
 )
 from contrastive_ucb.stats.aggregate import Scores
+from contrastive_ucb.stats.bootstrap import interval
 
 
-def scores_in(root: Path, kind: str) -> dict[str, dict[str, list[float]]]:
-    found = scores_by_agent(read_entries(root), KINDS[kind])
-    return {
-        one.name: {task: r.tolist() for task, r in zip(one.tasks, one.runs, strict=True)}
-        for one in found
-    }
+def read(root: Path) -> Report:
+    return Report.of(load(root))
 
 
-def test_atari_scores_are_human_normalised(tmp_path: Path) -> None:
-    write_atari(tmp_path, {"spr": 0.5, "spr-ucb": 0.7}, ["Pong", "Alien"], seeds=2)
-    found = scores_in(tmp_path, "atari")
-    assert [*found] == ["spr-ucb", "spr"]
-    for agent, level in (("spr-ucb", 0.7), ("spr", 0.5)):
-        assert [*found[agent]] == ["Alien", "Pong"]
-        for runs in found[agent].values():
-            assert runs == pytest.approx([level, level + 0.1])
+def names(report: Report) -> set[tuple[str, str]]:
+    return set(zip(report.scores["task"], report.scores["agent"], strict=True))
+
+
+def gaps(report: Report) -> dict[tuple[str, str], tuple[int, ...]]:
+    return {(row.task, row.agent): row.seeds for row in report.missing.itertuples()}
 
 
 def test_each_kind_has_its_own_number(tmp_path: Path) -> None:
-    write_deep_run(tmp_path, "spr", "DeepSea-8", 0, score=0.25)
-    write_run(tmp_path, "uniform", "lock", 0, level=2.0)  # regret 2 / 8 of a V* of 2
-    write_game_run(tmp_path, "contrastive-ulcb", "lock-game", 0, level=1.0, policies=False)
-    assert scores_in(tmp_path, "deep") == {"spr": {"DeepSea-8": [0.25]}}
-    assert scores_in(tmp_path, "mdp") == {"uniform": {"lock": [0.875]}}
-    assert scores_in(tmp_path, "game") == {"contrastive-ulcb": {"lock-game": [0.125]}}
-    assert scores_in(tmp_path, "atari") == {}
-
-
-def test_unfinished_runs_have_no_score(tmp_path: Path) -> None:
-    write_deep_run(tmp_path, "spr", "Pong", 0, score=raw_score("Pong", 0.5))
-    write_deep_run(tmp_path, "spr", "Pong", 1, finished=False)
-    write_deep_run(tmp_path, "spr-ucb", "Pong", 0, finished=False)
-    assert scores_in(tmp_path, "atari") == {"spr": {"Pong": pytest.approx([0.5])}}
-
-
-def test_two_settings_of_one_agent_get_two_names(tmp_path: Path) -> None:
-    for scale in (0.1, 1.0):
-        config = {"agent": {"bonus": {"scale": scale}, "n_step": 3}}
-        write_deep_run(tmp_path, "spr-ucb", "DeepSea-8", 0, score=scale, config=config)
-    assert scores_in(tmp_path, "deep") == {
-        "spr-ucb (bonus.scale=0.1)": {"DeepSea-8": [0.1]},
-        "spr-ucb (bonus.scale=1.0)": {"DeepSea-8": [1.0]},
+    write_atari(tmp_path, {"spr": 0.4}, ["Pong"], seeds=1)
+    write_deep_run(tmp_path, "spr", "DeepSea-8", 0, score=0.5)
+    write_run(tmp_path, "uniform", "lock", 0, level=2.0)
+    write_run(tmp_path, "uniform", "gym", 0, level=2.0, optimal_value=None)
+    write_game_run(tmp_path, "uniform", "lock-game", 0, level=2.0)
+    scores = read(tmp_path).scores.set_index("kind")["score"]
+    assert scores.to_dict() == {
+        "atari": pytest.approx(0.4),
+        "deep": 0.5,
+        "mdp": 1 - 0.25 / 2,  # fraction of V* = 2
+        "regret": 0.25,
+        "game": 0.25,
     }
 
 
-def test_many_differing_settings_get_a_mark(tmp_path: Path) -> None:
-    for value in (1, 2):
-        config = {"agent": dict.fromkeys("abcd", value)}
-        write_deep_run(tmp_path, "spr", "DeepSea-8", 0, config=config)
-    names = [*scores_in(tmp_path, "deep")]
-    assert len({*names}) == 2
-    assert all(name.startswith("spr #") for name in names)
-
-
-def test_budgets_and_environments_are_part_of_the_task(tmp_path: Path) -> None:
-    for steps in (100, 200):
-        write_deep_run(tmp_path, "spr", "DeepSea-8", 0, config={"steps": steps})
-    found = scores_in(tmp_path, "deep")
-    assert set(found["spr"]) == {"DeepSea-8 (steps=100)", "DeepSea-8 (steps=200)"}
-
-
-def test_shared_tasks_are_those_of_all() -> None:
-    x = Scores("x", ("a", "b", "c"), (np.ones(1), np.ones(2), np.ones(3)))
-    y = Scores("y", ("c", "b"), (np.zeros(4), np.zeros(5)))
-    found = on_shared_tasks([x, y])
-    assert [one.tasks for one in found] == [("b", "c"), ("b", "c")]
-    assert found[1].n_runs.tolist() == [5, 4]
-    z = Scores("z", ("d",), (np.ones(1),))
-    assert on_shared_tasks([x, z]) == []
-    assert [one.name for one in comparable([x, z])] == ["x"]
-
-
-def test_seeds_that_others_have_are_missing(tmp_path: Path) -> None:
-    for seed in range(4):
-        write_deep_run(tmp_path, "spr", "Pong", seed)
-    write_deep_run(tmp_path, "spr-ucb", "Pong", 1)
-    write_deep_run(tmp_path, "spr-ucb", "Pong", 2, finished=False)
-    (gap,) = missing_runs(read_entries(tmp_path), tmp_path)
-    assert (gap.agent, gap.task, gap.seeds) == ("spr-ucb", "Pong", (0, 2, 3))
-    words = "cucb train Pong --algo spr-ucb --steps 100000 --threads 1 --seed"
-    assert gap.commands == (
-        f"{words} 0 --out {tmp_path}",
-        f"{words} 2 --seeds 2 --out {tmp_path}",
-    )
-    assert missing_commands([gap, gap]) == gap.commands
-
-
-def test_games_without_any_run_are_missing(tmp_path: Path) -> None:
-    write_atari(tmp_path, {"spr": 0.5}, ["Pong"], seeds=2)
-    (gap,) = missing_games(read_entries(tmp_path), ["Alien", "Pong"], tmp_path)
-    assert (gap.task, gap.seeds) == ("Alien", (0, 1))
-    assert gap.commands[0].startswith("cucb train Alien --algo spr --steps 100000")
-
-
-def test_a_sweep_knows_its_names_and_its_gaps(tmp_path: Path) -> None:
-    table = {
-        "kind": "train",
-        "env": "DeepSea-4",
-        "algo": "spr",
-        "variants": {"mine": {"algo": "spr-ucb", "settings": {"bonus.preset": "algorithm-1"}}},
-        "seeds": 2,
-        "steps": 200,
+@pytest.mark.parametrize("best", [0.0, None, -1.0])
+def test_one_run_without_an_optimal_value_makes_the_task_raw(
+    best: float | None, tmp_path: Path
+) -> None:
+    for agent in ("contrastive-ucb", "uniform"):
+        for task in ("gym", "lock"):
+            value = best if (task, agent) == ("gym", "uniform") else 2.0
+            write_run(tmp_path, agent, task, 0, optimal_value=value)
+    scores = read(tmp_path).scores
+    assert {task: set(own["kind"]) for task, own in scores.groupby("task")} == {
+        "gym": {"regret"},
+        "lock": {"mdp"},
     }
-    grid = grid_of(table, "small")
-    grid.remember(tmp_path)
-    first = next(job for job in grid.jobs if job.label == "mine")
-    config = first.spec().config
-    path = write_deep_run(tmp_path, "spr-ucb", "DeepSea-4", first.seed, config=dict(config))
-    assert path == first.folder(tmp_path)
-    entries = read_entries(tmp_path)
-    assert [entry.agent for entry in entries] == ["mine"]
-    gaps = {gap.agent: gap for gap in read_folder(tmp_path).missing}
-    assert {name: gap.seeds for name, gap in gaps.items()} == {"mine": (1,), "spr": (0, 1)}
-    assert "--set bonus.preset=algorithm-1 --steps 200" in gaps["mine"].commands[0]
 
 
-def test_the_papers_grid_has_plain_commands(tmp_path: Path) -> None:
-    job = next(job for job in experiment("atari26").jobs if job.task.algo == "spr-ucb")
-    (command,) = commands(job.spec(), [job.seed], tmp_path, job.eval_episodes)
-    assert command == (
-        f"cucb train Alien --algo spr-ucb --steps 100000 --threads 1 --seed 0 --out {tmp_path}"
+def test_names_have_the_settings_that_differ(tmp_path: Path) -> None:
+    write_deep_run(tmp_path, "spr", "DeepSea-8", 0)
+    write_deep_run(tmp_path, "spr", "DeepSea-8", 0, config={"agent": {"n_step": 3}})
+    write_deep_run(tmp_path, "spr", "DeepSea-8", 0, config={"steps": 7})
+    many = dict.fromkeys("abcd", 1)
+    write_deep_run(tmp_path, "der", "DeepSea-8", 0)
+    write_deep_run(tmp_path, "der", "DeepSea-8", 0, config={"agent": many})
+    found = names(read(tmp_path))
+    assert ("DeepSea-8 (steps=7)", "spr (n_step=none)") in found
+    assert ("DeepSea-8 (steps=100000)", "spr (n_step=3)") in found
+    assert sum(agent.startswith("der #") for _, agent in found) == 2
+
+
+def test_agents_and_tasks_are_in_their_order(tmp_path: Path) -> None:
+    for agent in ("zzz", "uniform", "contrastive-ucb"):
+        for task in ("lock-10", "lock-8"):
+            write_run(tmp_path, agent, task, 0)
+    scores = read(tmp_path).scores
+    assert list(scores["task"].drop_duplicates()) == ["lock-8", "lock-10"]
+    assert list(scores["agent"].drop_duplicates()) == ["contrastive-ucb", "uniform", "zzz"]
+    assert [one.name for one in scores_by_agent(scores, "mdp")] == list(scores["agent"][:3])
+
+
+@given(st.text("abc-"), st.integers(0, 99), st.integers(0, 99), st.text("abc-"))
+def test_numbers_in_names_are_ordered_by_size(
+    before: str, first: int, second: int, after: str
+) -> None:
+    keys = [natural(f"{before}{number}{after}") for number in (first, second)]
+    assert (keys[0] < keys[1]) == (first < second)
+
+
+def test_seeds_of_other_agents_are_missing(tmp_path: Path) -> None:
+    for seed in range(3):
+        write_run(tmp_path, "uniform", "lock", seed)
+    write_run(tmp_path, "no-bonus", "lock", 0)
+    write_run(tmp_path, "no-bonus", "lock", 4, finished=False)
+    assert gaps(read(tmp_path)) == {("lock", "no-bonus"): (1, 2, 4), ("lock", "uniform"): (4,)}
+
+
+def test_commands_come_from_the_stored_inputs(tmp_path: Path) -> None:
+    own = {"settings": {"bonus.preset": "reference"}, "config": {"steps": 50}}
+    for seed in (0, 1, 3):
+        write_deep_run(tmp_path / "a", "spr-ucb", "DeepSea-8", seed, finished=False, **own)
+    [commands] = read(tmp_path).missing["commands"]
+    words = (
+        "cucb train DeepSea-8 --algo spr-ucb --set bonus.preset=reference --steps 50 --threads 1"
     )
+    assert commands == (
+        f"{words} --seed 0 --seeds 2 --out {tmp_path / 'a'}",
+        f"{words} --seed 3 --out {tmp_path / 'a'}",
+    )
+    write_run(tmp_path / "old", "uniform", "lock", 0, finished=False)  # without inputs
+    assert read(tmp_path / "old").missing["commands"].tolist() == [()]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["solve", "lowrank", "--n-states", "6", "--true-rank", "2", "--rounds", "4"],
-        ["solve", "lock", "--n-dead", "3", "--negatives", "exact", "--env-seed", "7"],
-        ["solve", "lowrank-game", "--n-actions", "2", "--n-column-actions", "3", "--iota", "0.5"],
-        ["train", "DeepSea-4", "--algo", "spr", "--set", "n_step=2", "--steps", "40"],
-        ["train", "DeepSea-4", "--set", "bonus.preset=algorithm-1", "hidden=8", "--steps", "40"],
-    ],
-)
-def test_the_command_of_a_gap_fills_it(words: list[str], tmp_path: Path) -> None:
-    short = ["--rounds", "4"] if words[0] == "solve" else ["--eval-episodes", "1"]
-    assert main([*words, *short, "--seed", "1", "--out", str(tmp_path)]) == 0
-    (group,) = read_groups(tmp_path)
-    (command,) = commands(group.runs[0].spec, [2, 3], tmp_path, 1)
-    for seed in ("2", "3"):  # one at a time: seeds of 'train' have processes of their own
-        one = command.replace("--seed 2 --seeds 2", f"--seed {seed}")
-        assert main(one.split()[1:]) == 0
-    (group,) = read_groups(tmp_path)
-    assert group.seeds == (1, 2, 3)
+def test_a_sweep_lists_its_names_and_its_missing_runs(tmp_path: Path) -> None:
+    table = train_table(100, seeds=3)
+    table = {**table, "algo": [], "variants": {"mine": {"algo": "spr"}}}
+    grid_of(table, "g").remember(tmp_path)
+    jobs = jobs_of(table)
+    with RunFolder(jobs[0].spec(), tmp_path) as run:
+        run.metrics.touch()
+        run.finish({"evaluation": {"mean": 1.0, "episodes": 20}})
+    report = read(tmp_path)
+    assert gaps(report) == {("DeepSea-4", "mine"): (1, 2)}
+    [[command]] = report.missing["commands"]
+    assert shlex.split(command)[:3] == ["cucb", "train", "DeepSea-4"]
+    assert command.endswith(f"--seed 1 --seeds 2 --out {tmp_path}")
 
 
-def test_neighbouring_seeds_go_together() -> None:
-    assert neighbours([5, 0, 1, 2, 7, 8]) == [(0, 3), (5, 1), (7, 2)]
-    assert seeds_text([5, 0, 1, 2, 7, 8]) == "0 to 2, 5, 7, 8"
-    assert neighbours([]) == []
+def test_a_demo_lists_its_missing_runs_and_its_command(tmp_path: Path) -> None:
+    """Also those that it has not begun."""
+    options = Demo(seed=3, seeds=2, rounds=50, sea_steps=200, sea_seeds=1, out=tmp_path)
+    write_plan(options)
+    specs = list(specs_of(options))
+    for spec in specs[:5]:
+        with RunFolder(spec, tmp_path) as run:
+            run.metrics.touch()
+            run.finish({"average_regret": 0.5, "optimal_value": 1.0})
+    report = read(tmp_path)
+    assert report.counts == {"finished": 5, "missing": len(specs) - 5, "damaged": 0}
+    [command] = {command for own in report.missing["commands"] for command in own}
+    words = shlex.split(command)
+    again = parse(Demo, words[2:], "cucb demo", Demo())
+    assert list(specs_of(again)) == specs
 
 
-def test_other_suites_are_repeated_by_their_own_command(tmp_path: Path) -> None:
-    spec = RunSpec("demo", "spr", "DeepSea-8", 0, {"steps": 400})
-    assert commands(spec, [0, 4], tmp_path) == [f"cucb demo --out {tmp_path}"]
-    assert commands(spec, [], tmp_path) == []
+def test_consecutive_seeds() -> None:
+    assert consecutive([7, 0, 1, 2, 2]) == [(0, 3), (7, 1)]
 
 
-def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there are no runs under"):
-        read_entries(tmp_path)
+def test_a_curve_has_the_steps_that_all_seeds_have(tmp_path: Path) -> None:
+    runs = [str(write_run(tmp_path, "uniform", "lock", s, level=1.0 + s)) for s in range(2)]
+    curves = load(tmp_path).curves
+    steps, values = curve_of(curves, runs, "zeta")
+    assert list(steps) == [step for step in STEPS if step != 2]
+    np.testing.assert_allclose(values, [[1 / k for k in steps], [2 / k for k in steps]])
+    other = curves[~((curves["run"] == runs[1]) & (curves["step"] == 64))]
+    assert curve_of(other, runs, "zeta")[0][-1] == 32
+    assert curve_of(curves, runs, "nothing")[0].size == 0
+    twice = pd.concat([curves, curves[curves["step"] == 64].assign(value=9.0)])
+    assert (curve_of(twice, runs, "zeta")[1][:, -1] == 9.0).all()  # the last value counts
 
 
-def test_tasks_are_listed_by_the_size_of_their_numbers(tmp_path: Path) -> None:
-    for size in (10, 8, 100):
-        write_deep_run(tmp_path, "spr", f"DeepSea-{size}", 0)
-    entries = read_entries(tmp_path)
-    names = ["DeepSea-8", "DeepSea-10", "DeepSea-100"]
-    assert [entry.task for entry in entries] == names
-    assert scores_by_agent(entries, KINDS["deep"])[0].tasks == tuple(names)
+def test_long_curves_keep_their_ends() -> None:
+    steps = np.arange(1, 1001)
+    curves = pd.DataFrame({"run": "a", "step": steps, "tag": "x", "value": steps / 2})
+    found, values = curve_of(curves, ["a"], "x")
+    assert len(found) == POINTS
+    assert (found[0], found[-1]) == (1, 1000)
+    np.testing.assert_array_equal(values[0], found / 2)
 
 
-@given(st.lists(st.text(st.characters(blacklist_categories=["Nd"]))))
-def test_names_without_numbers_keep_their_usual_order(names: list[str]) -> None:
-    assert sorted(names, key=natural) == sorted(names)
+def test_returns_are_averaged_in_intervals() -> None:
+    """Episodes end at different steps in each run."""
+    rows = [("a", 1, 4.0), ("a", 2, 6.0), ("a", 100, 1.0), ("b", 80, 2.0), ("b", 100, 3.0)]
+    curves = pd.DataFrame(rows, columns=["run", "step", "value"]).assign(tag=RETURN)
+    steps, values = curve_of(curves, ["a", "b"], RETURN)
+    assert (steps[0], steps[-1], len(steps)) == (80, 100, BINS - 31)
+    assert values[:, 0].tolist() == [5.0, 2.0]  # the value of the interval before
+    assert values[:, -1].tolist() == [1.0, 3.0]
 
 
-@given(st.text("ab-"), st.integers(0, 2000), st.integers(0, 2000), st.text("ab-"))
-def test_numbers_within_names_count(before: str, one: int, other: int, after: str) -> None:
-    first, second = (natural(f"{before}{number}{after}") for number in (one, other))
-    assert (first < second) == (one < other)
+def test_shared_and_comparable_tasks() -> None:
+    def scores(name: str, *tasks: str) -> Scores:
+        return Scores(name, tasks, tuple(np.ones(2) for _ in tasks))
+
+    a, b, c = scores("a", "x", "y", "z"), scores("b", "z", "y"), scores("c", "x")
+    assert [one.tasks for one in on_shared_tasks([a, b])] == [("y", "z")] * 2
+    assert on_shared_tasks([b, c]) == []
+    assert [one.name for one in comparable([a, b, c])] == ["a"]
+
+
+def test_aggregates_are_the_statistics_with_intervals() -> None:
+    runs = tuple(np.random.default_rng(0).normal(size=(4, 5)))
+    scores = Scores("a", tuple("wxyz"), runs)
+    found = aggregate([scores]).set_index("statistic")
+    assert list(found.index) == ["median", "iqm", "mean", "optimality_gap"]
+    assert found.loc["mean", "value"] == pytest.approx(np.mean(runs))
+    expected = interval(lambda x: x.mean((-2, -1)), scores, 10_000)
+    assert found.loc["mean", "low"] == pytest.approx(float(expected.low))
+    assert "optimality_gap" not in set(aggregate([scores], goal=None)["statistic"])
+
+
+def test_no_interval_for_fewer_than_three_runs() -> None:
+    """Two equal runs once had an interval of width zero."""
+    few, many = (Scores(f"{n}", ("x",), (np.ones(n),)) for n in (2, 3))
+    assert aggregate([few])["low"].isna().all()
+    assert aggregate([many])["low"].notna().all()
+    assert improvements([few, many])["low"].isna().all()
+
+
+def test_improvement_follows_the_sign_and_many_methods_are_compared_with_the_first() -> None:
+    better, worse = (Scores(n, ("x",), (np.full(3, v),)) for n, v in (("a", 1.0), ("b", 0.0)))
+    assert improvements([better, worse])["value"].tolist() == [1.0]
+    assert improvements([better, worse], sign=-1)["value"].tolist() == [0.0]
+    many = [Scores(str(n), ("x",), (np.arange(3.0) + n,)) for n in range(6)]
+    assert set(improvements(many)["x"]) == {"0"}
+
+
+def test_the_interval_of_the_mean_equals_a_plain_bootstrap() -> None:
+    values = np.random.default_rng(1).normal(size=(5, 3))
+    mean, low, high = mean_interval(values)
+    drawn = np.random.default_rng(2).integers(5, size=(20_000, 5))
+    expected = np.quantile(values[drawn].mean(1), [0.025, 0.975], axis=0)
+    np.testing.assert_allclose(mean, values.mean(0))
+    np.testing.assert_allclose([low, high], expected, atol=0.1)

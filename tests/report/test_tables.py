@@ -1,106 +1,168 @@
-"""Tables say what a hand computation says."""
+"""Tables from scores, and their Markdown, LaTeX and CSV forms."""
+
+import csv
+from pathlib import Path
 
 import pytest
-from report.runs import write_game_run, write_run
+from report.runs import write_atari, write_deep_run, write_demo, write_game_run, write_run
 
-from contrastive_ucb.report.read import read_groups
+from contrastive_ucb.report.load import load
+from contrastive_ucb.report.pages import Report
+from contrastive_ucb.report.reproduce import games_table, welch_tests
+from contrastive_ucb.report.scores import KINDS, scores_by_agent
 from contrastive_ucb.report.tables import (
-    GAME_COLUMNS,
     NOTHING,
-    Table,
-    solved_seeds,
+    score_table,
+    scores_csv,
+    seeds_text,
+    solved_table,
     summary_table,
+    table,
+    task_table,
+    tex,
+    to_latex,
+    to_markdown,
+    tokens,
 )
+from contrastive_ucb.stats.published import atari100k
 
 
-def test_the_summary_table_equals_a_hand_computation(tmp_path):
-    for seed, (level, solved_at) in enumerate([(1.0, 30), (2.0, 50), (6.0, None)]):
-        write_run(
-            tmp_path, "contrastive-ucb", "lock", seed, level=level, solved_at=solved_at,
-            strictly_optimistic_fraction=0.5 + seed / 10, seconds=1.0 + seed, rounds=5000,
-        )  # fmt: skip
-    table = summary_table(read_groups(tmp_path))
-    (row,) = table.rows
-    assert dict(zip(table.header, row, strict=True)) == {
-        "agent": "contrastive-ucb",
-        "seeds": "3",
-        "rounds": "5,000",
-        "trajectories": "256",
-        "final gap": "0.0469",  # 3 / 64
-        "average regret": "0.375",  # 3 / 8
-        "model error ζ": "0.0469",
-        "optimistic rounds": "60.0%",
-        "solved": "2 of 3",
-        "median round": "40",
-        "seconds": "2.0",
-    }
+def read(root: Path) -> Report:
+    return Report.of(load(root))
 
 
-def test_what_no_run_has_is_a_dash(tmp_path):
-    write_run(tmp_path, "uniform", "lowrank", 0, zeta=None)
-    (group,) = read_groups(tmp_path)
-    row = dict(zip(summary_table([group]).header, summary_table([group]).rows[0], strict=True))
-    assert row["model error ζ"] == NOTHING
-    assert "solved" not in row
+def test_inline_markup() -> None:
+    assert tokens("a `b_c` **d**") == [
+        ("text", "a "),
+        ("code", "b_c"),
+        ("text", " "),
+        ("bold", "d"),
+    ]
+    assert tex("5% of `a_b` ± **1**") == "5\\% of \\texttt{a\\_b} $\\pm$ \\textbf{1}"
 
 
-def test_a_lock_that_nobody_opens_is_zero_not_a_dash(tmp_path):
-    write_run(tmp_path, "uniform", "lock", 0, solved_at=None)
-    (group,) = read_groups(tmp_path)
-    assert solved_seeds(group) == (0, 1)
-    assert summary_table([group]).rows[0][-3:-1] == ("0 of 1", NOTHING)
+def test_markdown_and_latex() -> None:
+    made = table(["a", "b", "c"], [["x|y", "**1.5**", "word"], ["z", "2", NOTHING]])
+    assert to_markdown(made).splitlines() == [
+        "| a | b | c |",
+        "| --- | ---: | --- |",
+        "| x\\|y | **1.5** | word |",
+        f"| z | 2 | {NOTHING} |",
+    ]
+    assert "x|y & \\textbf{1.5} & word \\\\" in to_latex(made)
+    assert made.looks == ["", "", "words"]
 
 
-def test_missing_seeds_are_shown(tmp_path):
+def test_scores_have_means_intervals_and_missing_seeds(tmp_path: Path) -> None:
     for seed in range(3):
-        write_run(tmp_path, "contrastive-ucb", "lock", seed)
-        write_run(tmp_path, "uniform", "lock", seed, finished=False)
-    write_run(tmp_path, "no-bonus", "lock", 1)
-    seeds = {row[0]: row[1] for row in summary_table(read_groups(tmp_path)).rows}
-    assert seeds == {
-        "contrastive-ucb": "3",
-        "no-bonus": "1 of 3 (missing: 0, 2)",
-        "uniform": "0 of 3 (missing: 0, 1, 2)",
-    }
+        write_deep_run(tmp_path, "spr", "DeepSea-8", seed, score=float(seed), episodes=20)
+    write_deep_run(tmp_path, "der", "DeepSea-8", 0, score=5.0)
+    report = read(tmp_path)
+    rows = score_table(report.scores, report.missing, KINDS["deep"]).body
+    assert rows[0][:4] + rows[0][5:] == ["DeepSea-8", "spr", "3", "1", "1", "20", NOTHING]
+    assert rows[1][1:] == ["der", "1", "5", "one run", NOTHING, "100", "1, 2"]
 
 
-def test_rounding_is_not_shown_as_a_gap(tmp_path):
-    write_run(tmp_path, "uniform", "lock", 0, final_gap=-2e-16)
-    assert summary_table(read_groups(tmp_path)).rows[0][4] == "0"
+@pytest.mark.parametrize(("kind", "best"), [("game", "1"), ("deep", "3")])
+def test_the_best_agents_are_bold(kind: str, best: str, tmp_path: Path) -> None:
+    for at, agent in enumerate(("spr", "der", "otr"), 1):
+        if kind == "game":
+            write_game_run(tmp_path, agent, "lock-game", 0, level=8.0 * at)
+        else:
+            write_deep_run(tmp_path, agent, "DeepSea-9", 0, score=float(at))
+    [row] = task_table(read(tmp_path).scores, KINDS[kind]).body
+    bold = [cell for cell in row if cell.startswith("**")]
+    assert len(bold) == 2
+    assert f"**{best} (1)**" in bold
+    assert f"**{4 - int(best)} (1)**" not in bold
 
 
-def test_the_table_of_games_equals_a_hand_computation(tmp_path):
-    for seed, level in enumerate((1.0, 3.0)):
-        write_game_run(tmp_path, "contrastive-ulcb", "lock-game", seed, level=level, solved_at=None)
-    table = summary_table(read_groups(tmp_path), GAME_COLUMNS)
-    assert dict(zip(table.header, table.rows[0], strict=True)) == {
-        "agent": "contrastive-ulcb",
-        "seeds": "2",
-        "rounds": "64",
-        "trajectories": "128",
-        "average gap": "0.25",
-        "last round's gap": "0.0312",
-        "exploitability of the recommended pair": "0.0625",
-        "its certificate": "0.0938",
-        "rounds in which the bracket held": "75.0%",
-        "solved": "0 of 2",
-        "median round": NOTHING,
-        "seconds": "2.0",
-    }
+def test_deep_tasks_have_columns_for_the_stored_controls(tmp_path: Path) -> None:
+    write_deep_run(tmp_path, "spr", "DeepSea-10", 0)
+    made = task_table(read(tmp_path).scores, KINDS["deep"])
+    assert made.header[2:] == ["random policy", "best constant action"]
+    assert NOTHING not in made.body[0]
 
 
-def test_an_empty_certificate_is_not_shown(tmp_path):
-    """Without a bonus the certificate is 0 in every round and says nothing."""
-    write_game_run(tmp_path, "no-bonus", "lowrank-game", 0, certificate=0.0)
-    (row,) = summary_table(read_groups(tmp_path), GAME_COLUMNS).rows
-    assert row[4:] == ("0.125", "0.0156", "0.0312", NOTHING, "75.0%", "2.0")
+def test_solved_seeds(tmp_path: Path) -> None:
+    """A lock that no seed opens has 0 solved seeds, not a dash."""
+    for seed, at in enumerate((20, None, 30)):
+        write_run(tmp_path, "contrastive-ucb", "lock", seed, solved_at=at)
+        write_run(tmp_path, "uniform", "lock", seed, solved_at=None)
+        write_run(tmp_path, "uniform", "lowrank", seed)
+    made = solved_table(read(tmp_path).scores)
+    assert made is not None
+    assert [row[1:4] for row in made.body] == [
+        ["contrastive-ucb", "2 of 3", "25 (20 to 30)"],
+        ["uniform", "0 of 3", NOTHING],
+    ]
+    assert solved_table(read(tmp_path).scores[:0]) is None
 
 
-def test_markdown():
-    table = Table(("agent", "gap"), (("a|b", "1"), ("c", "2")))
-    assert table.to_markdown() == "| agent | gap |\n| --- | ---: |\n| a\\|b | 1 |\n| c | 2 |\n"
+def test_summaries_equal_a_hand_computation(tmp_path: Path) -> None:
+    write_demo(tmp_path)
+    write_run(tmp_path, "uniform", "lock", 9, suite="demo", finished=False)
+    runs = read(tmp_path).named
+    lock = runs[runs["task"] == "lock"]
+    made = summary_table(lock, {"final_gap": ("gap", ".4f"), "zeta": ("zeta", ".2f")})
+    rows = {row[0]: row[1:] for row in made.body}
+    assert rows["contrastive-ucb"] == [
+        "3 of 4 (missing: 9)",
+        f"{1.1 / 64:.4f}",
+        "0.02",
+        "3 of 3",
+        "21",
+    ]
+    assert rows["uniform"][-2:] == ["0 of 3", NOTHING]
 
 
-def test_a_row_of_the_wrong_length_is_refused():
-    with pytest.raises(ValueError, match="has 1 cells, the header 2"):
-        Table(("agent", "gap"), (("a",),))
+def test_the_csv_has_finished_missing_and_damaged_runs(tmp_path: Path) -> None:
+    write_atari(tmp_path, {"spr": 0.4}, ["Pong"])
+    damaged = write_deep_run(tmp_path, "spr", "Pong", 3)
+    (damaged / "DONE").write_text("[]")
+    write_deep_run(tmp_path, "der", "Pong", 0, finished=False)
+    odd = write_run(tmp_path, "uniform", "lock", 0)
+    (odd / "spec.json").write_text("{}")
+    report = read(tmp_path)
+    text = scores_csv(report.scores, report.missing, report.named)
+    rows = list(csv.DictReader(text.splitlines()))
+    status = [(row["agent"], row["seed"], row["status"]) for row in rows]
+    assert status[:3] == [("spr", str(seed), "finished") for seed in range(3)]
+    assert ("spr", "3", "damaged") in status
+    assert ("uniform", "0", "damaged") in status
+    assert status.count(("der", "0", "missing")) == 1
+    assert float(rows[1]["score"]) == pytest.approx(0.5)
+    assert float(rows[1]["raw"]) == report.scores["raw"].iloc[1]
+
+
+def test_the_table_of_games_is_the_published_one_with_own_runs(tmp_path: Path) -> None:
+    write_atari(tmp_path, {"spr": 3.0}, ["Pong", "Alien"])
+    made = games_table(scores_by_agent(read(tmp_path).scores, "atari"))
+    rows = {row[0]: dict(zip(made.header, row, strict=True)) for row in made.body}
+    assert len(rows) == 27
+    table = atari100k()
+    column = "SPR, 100 runs"
+    mean = table.methods["SPR"].scores[table.games.index("Pong")]
+    assert rows["Pong"][column].strip("*").startswith(f"{mean:.4f}")
+    own = "spr (run here), 3 runs"
+    assert rows["Pong"][own] == "**3.1000** ± 0.10"
+    assert rows["Boxing"][own] == rows["Average"][own] == NOTHING
+    for row in rows.values():  # the best two published methods, or more if printed alike
+        assert sum(cell.startswith("**") for cell in list(row.values())[:9]) >= 2
+
+
+def test_welch_tests_equal_scipy() -> None:
+    from scipy.stats import ttest_ind_from_stats
+
+    tests, untested = welch_tests()
+    assert len(tests) + len(untested) == 26
+    for row in tests.itertuples():
+        expected = ttest_ind_from_stats(
+            row.ours, row.ours_deviation, 10, row.base, row.base_deviation, 100, equal_var=False
+        )
+        assert row.p == pytest.approx(expected.pvalue)
+        assert row.t == pytest.approx(expected.statistic)
+
+
+def test_seeds_as_text() -> None:
+    assert seeds_text([0, 1, 2, 3, 7, 9, 10]) == "0 to 3, 7, 9, 10"

@@ -1,32 +1,37 @@
-"""`cucb demo`: Contrastive UCB next to its peers, in a few minutes, ending with a page."""
+"""`cucb demo`: Contrastive UCB and its peers in a few minutes, ending with a page of figures."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
 
 if TYPE_CHECKING:
     from contrastive_ucb.experiments.problem import Problem
+    from contrastive_ucb.experiments.spec import RunSpec
     from contrastive_ucb.experiments.training import Training
 
-FIRST_UPDATE = 100  # steps in the deep sea before an agent learns: fewer would show nothing
+FIRST_UPDATE = 100  # steps in DeepSea before an agent learns
 
 
 @dataclass(frozen=True)
 class Demo:
-    """Low-rank MDPs and games, and a lock, a vault and a deep sea that need the bonus."""
+    """Low-rank MDPs and games, and a lock, a vault and DeepSea, which need the bonus."""
 
     seed: int = 0
     """The first seed."""
     seeds: int = 5
-    """How many seeds, but for the deep sea."""
+    """The number of seeds, except for DeepSea."""
     rounds: int = 2000
     """Rounds on the low-rank MDP."""
     lock_rounds: int = 800
@@ -36,11 +41,11 @@ class Demo:
     lock_game_rounds: int = 1500
     """Rounds on the vault, the lock for two players."""
     sea_steps: int = 2000
-    """Steps of the deep agents in the deep sea, 8 a dive."""
+    """Steps of the deep agents in DeepSea, 8 per episode."""
     sea_seeds: int = 2
-    """How many seeds in the deep sea."""
+    """The number of seeds in DeepSea."""
     out: Path = Path("runs")
-    """Where run folders and the page go."""
+    """The folder for run folders and the page."""
     json: bool = False
     """Print the summary as one JSON object, the last line of stdout."""
 
@@ -55,30 +60,32 @@ class Demo:
 def run(arguments: Sequence[str]) -> None:
     options = parse(Demo, arguments, "cucb demo", Demo())
     from contrastive_ucb.experiments.solve import overall, solve
-    from contrastive_ucb.report.demo_page import write_demo_page
+    from contrastive_ucb.report.demo import write_demo_page
 
     seeds = range(options.seed, options.seed + options.seeds)
     results, commands = [], []
-    problems, dives = problems_of(options), dives_of(options)
-    total = len(problems) + len(dives)
+    problems, trainings = problems_of(options), trainings_of(options)
+    total = len(problems) + len(trainings)
+    write_plan(options)
     for at, problem in enumerate(problems, 1):
         print(f"[{at}/{total}] {problem.algo} on {problem.env}", file=sys.stderr)
         results.append(_without_runs(overall(solve(problem, seeds, options.out))))
-        commands.append(_command(problem, options))
-    for at, trainings in enumerate(dives, len(problems) + 1):
-        print(f"[{at}/{total}] {trainings[0].algo} on {trainings[0].env}", file=sys.stderr)
-        results.append(_without_runs(_dive(trainings, options.out)))
-        commands.append(_train_command(trainings))
+        commands.append(solve_command(problem, options))
+    for at, seeds_of_agent in enumerate(trainings, len(problems) + 1):
+        first = seeds_of_agent[0]
+        print(f"[{at}/{total}] {first.algo} on {first.env}", file=sys.stderr)
+        results.append(_without_runs(_train(seeds_of_agent, options.out)))
+        commands.append(train_command(seeds_of_agent))
     # The page shows the runs of this command only, whatever else is in the folder.
-    folders = {p.spec(options.seed).folder(options.out).parent for p in problems}
-    folders |= {trainings[0].spec().folder(options.out).parent for trainings in dives}
-    page = write_demo_page(options.out, options.out / "demo" / "index.html", commands, folders)
+    folders = {spec.folder(options.out).parent for spec in specs_of(options)}
+    target = options.out / "demo" / "index.html"
+    page = write_demo_page(options.out, target, commands, folders)
     summary = {"page": str(page.resolve()), "results": results}
     emit(summary, options.json, f"\nThe page with the figures: {page.resolve()}")
 
 
 def problems_of(options: Demo) -> list[Problem]:
-    """What the demo runs: first the MDPs, then the games."""
+    """The finite problems of the demo: first the MDPs, then the games."""
     from contrastive_ucb.experiments.problem import Problem
 
     lowrank = {"n_states": 10, "n_actions": 3, "rank": 3, "horizon": 4, "reward": "sparse"}
@@ -104,10 +111,10 @@ def problems_of(options: Demo) -> list[Problem]:
     return small + locks + games + vaults
 
 
-def dives_of(options: Demo) -> list[list[Training]]:
-    """What the demo trains in the deep sea: the seeds of each agent."""
+def trainings_of(options: Demo) -> list[list[Training]]:
+    """The training runs of the demo in DeepSea: the seeds of each agent."""
     from contrastive_ucb.experiments.training import Training
-    from contrastive_ucb.report.sea_page import SEA
+    from contrastive_ucb.report.demo import SEA
 
     agents: dict[str, dict[str, Any]] = {"spr-ucb": {"bonus.preset": "algorithm-1"}, "spr": {}}
     seeds = range(options.seed, options.seed + options.sea_seeds)
@@ -117,27 +124,71 @@ def dives_of(options: Demo) -> list[list[Training]]:
     ]
 
 
-def _dive(trainings: list[Training], out: Path) -> dict[str, Any]:
-    """Train the seeds of one agent; what all their summaries say together."""
+def specs_of(options: Demo) -> Iterator[RunSpec]:
+    """All runs of the demo."""
+    for problem in problems_of(options):
+        for seed in range(options.seed, options.seed + options.seeds):
+            yield problem.spec(seed)
+    for trainings in trainings_of(options):
+        yield from (training.spec() for training in trainings)
+
+
+def write_plan(options: Demo) -> None:
+    """List all runs of the demo in its folder, with the command that completes them."""
+    from contrastive_ucb.core.files import write_atomically
+
+    groups: dict[str, dict[str, Any]] = {}
+    words = command_of(replace(options, seed=0, seeds=1, sea_seeds=1), with_out=False)
+    for spec in specs_of(options):
+        fresh: dict[str, Any] = {"label": spec.agent, "spec": spec.to_json(), "seeds": []}
+        fresh |= {"eval_episodes": None, "words": words}
+        group = groups.setdefault(spec.identity(), fresh)
+        group["seeds"].append(spec.seed)
+    command = shlex.join(command_of(options))
+    content = json.dumps({"name": "demo", "command": command, "groups": list(groups.values())})
+    digest = hashlib.sha256(content.encode()).hexdigest()[:8]
+    path = options.out / "sweeps" / f"demo-{digest}.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content + "\n")
+    except OSError as error:
+        raise UserError(
+            f"cannot write to {options.out} ({error.strerror}); pass --out FOLDER with a folder"
+            " that can be written to"
+        ) from error
+
+
+def command_of(options: Demo, with_out: bool = True) -> list[str]:
+    """The command line with these options; default values are left out."""
+    words = ["cucb", "demo"]
+    for option in fields(Demo):
+        value = getattr(options, option.name)
+        if value != option.default and option.name not in ("out", "json"):
+            words += [f"--{option.name.replace('_', '-')}", str(value)]
+    return [*words, "--out", str(options.out)] if with_out else words
+
+
+def _train(trainings: list[Training], out: Path) -> dict[str, Any]:
+    """Train the seeds of one agent; returns the means of their summaries."""
     from contrastive_ucb.core.runtime import threads
     from contrastive_ucb.experiments.solve import overall
     from contrastive_ucb.experiments.train import train
 
     with threads(1):
-        done = [train(training, out) for training in trainings]
-    score = fmean(summary["evaluation"]["mean"] for summary in done)
-    return overall([one | {"evaluation": None} for one in done]) | {"evaluation": {"mean": score}}
+        summaries = [train(training, out) for training in trainings]
+    score = fmean(summary["evaluation"]["mean"] for summary in summaries)
+    return overall([s | {"evaluation": None} for s in summaries]) | {"evaluation": {"mean": score}}
 
 
 def _without_runs(summary: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in summary.items() if name != "runs"}
 
 
-def _command(problem: Problem, options: Demo) -> str:
-    """The same run as a command of its own."""
+def solve_command(problem: Problem, options: Demo) -> str:
+    """The same runs as a command of `cucb solve`."""
     settings = {**problem.env_settings, **problem.agent_settings}
     settings["reward-kind"] = settings.pop("reward", None)
-    if isinstance(counts := settings.get("n_actions"), list):  # one count a player
+    if isinstance(counts := settings.get("n_actions"), list):  # one count per player
         rows, columns = counts
         settings |= {"n_actions": rows, "n_column_actions": columns if columns != rows else None}
     words = [
@@ -149,8 +200,8 @@ def _command(problem: Problem, options: Demo) -> str:
     return f"cucb solve {problem.env} --algo {problem.algo} {' '.join(words)} {run}"
 
 
-def _train_command(trainings: list[Training]) -> str:
-    """The seeds of one agent in the deep sea as a command of its own."""
+def train_command(trainings: list[Training]) -> str:
+    """The same runs as a command of `cucb train`."""
     first = trainings[0]
     settings = [f"{key}={value}" for key, value in first.settings.items()]
     words = ["cucb", "train", first.env, "--algo", first.algo]

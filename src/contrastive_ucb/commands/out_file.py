@@ -6,14 +6,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import draft_of
 from contrastive_ucb.experiments.store import FULL
-
-if TYPE_CHECKING:
-    from contrastive_ucb.report.read import Damage
 
 
 def check_file(out: Path, endings: Sequence[str]) -> None:
@@ -42,7 +38,7 @@ def explained(out: Path) -> Iterator[None]:
         raise UserError(f"cannot write {out} ({error.strerror}); {way_out}") from error
 
 
-def say_damage(damaged: Iterable[Damage]) -> None:
-    """A line on stderr for each run that could not be read."""
-    for one in damaged:
-        print(f"left out: {one.problem}", file=sys.stderr)
+def print_problems(problems: Iterable[str]) -> None:
+    """Print a line on stderr for each run that could not be read."""
+    for problem in problems:
+        print(f"left out: {problem}", file=sys.stderr)

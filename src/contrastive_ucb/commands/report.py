@@ -1,4 +1,4 @@
-"""`cucb report FOLDER`: one page about all runs in a folder, and their scores as CSV beside it."""
+"""`cucb report FOLDER`: one page about all runs below a folder, and their scores as CSV."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.commands.out_file import check_file, explained, say_damage
+from contrastive_ucb.commands.out_file import check_file, explained, print_problems
 from contrastive_ucb.core.errors import UserError
 
 HELP = """usage: cucb report FOLDER [--out FILE]
 
-One self-contained page about the runs in a folder (what was given to --out of 'cucb train',
-'cucb solve' or 'cucb sweep'): learning curves, scores with intervals, aggregates over tasks, the
-probability of improvement, bonuses, what is missing and the commands that would fill it; and the
-facts of the theory, where 'cucb verify --out FOLDER' left some. The raw scores go to a .csv beside
-the page. With --out FILE.md or FILE.tex there are the tables alone. For example
+One self-contained page about the runs below a folder, such as the --out of 'cucb train',
+'cucb solve' or 'cucb sweep': learning curves, scores with intervals, aggregates over tasks, the
+probability of improvement, bonuses, missing runs and the commands that complete them; and the facts
+of the theory if 'cucb verify --out FOLDER' wrote some. The raw scores go to a .csv next to the
+page. --out FILE.md or FILE.tex writes only the tables. Examples:
   cucb report runs/g --out report.html
   cucb report runs/g --facts results/theory/facts.json --out report.md
 """
@@ -31,7 +31,7 @@ class Report:
     out: Path = Path("report.html")
     """The page, or its tables as .md or .tex; the scores go to the .csv of the same name."""
     facts: Path | None = None
-    """A facts.json of 'cucb verify', by default that of the folder."""
+    """A facts.json of 'cucb verify'; by default that of the folder."""
     json: bool = False
     """Print the summary as one JSON object, the last line of stdout."""
 
@@ -52,19 +52,21 @@ def run(arguments: Sequence[str]) -> None:
             f"there is no file {options.facts}; 'cucb verify --out FOLDER' writes FOLDER/facts.json"
         )
 
-    from contrastive_ucb.commands.demo_plan import demo_plans
     from contrastive_ucb.core.files import write_atomically
-    from contrastive_ucb.report.run_files import report_files
-    from contrastive_ucb.report.run_page import counts_of
+    from contrastive_ucb.report.load import load, read_facts
+    from contrastive_ucb.report.pages import Report as LoadedReport
+    from contrastive_ucb.report.pages import report_files
 
     command = shlex.join(["cucb", "report", *arguments])
-    found, files = report_files(Path(folder), options.out, command, demo_plans, options.facts)
-    say_damage(found.damaged)
+    has_facts = read_facts(Path(folder), options.facts) is not None
+    report = LoadedReport.of(load(Path(folder), may_be_empty=has_facts))
+    print_problems(report.loaded.problems)
+    files = report_files(report, options.out, command, options.facts)
     with explained(options.out):
         for path, text in files.items():
             write_atomically(path, text)
-    counts = counts_of(found)
+    counts = report.counts
     summary = {"page": str(options.out.resolve()), "scores": str(scores.resolve()), **counts}
-    told = f"{counts['finished']} finished runs, {counts['missing']} missing"
-    told += f", {counts['damaged']} damaged" if counts["damaged"] else ""
-    emit(summary, options.json, f"{told}; written: {options.out}, {scores}")
+    text = f"{counts['finished']} finished runs, {counts['missing']} missing"
+    text += f", {counts['damaged']} damaged" if counts["damaged"] else ""
+    emit(summary, options.json, f"{text}; written: {options.out}, {scores}")

@@ -1,4 +1,4 @@
-"""`cucb reproduce WHAT`: the paper's table and figures, and beside them what was run here."""
+"""`cucb reproduce WHAT`: the paper's table and figures, next to own runs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.commands.out_file import check_file, explained, say_damage
+from contrastive_ucb.commands.out_file import check_file, explained, print_problems
 from contrastive_ucb.core.errors import UserError
 
 if TYPE_CHECKING:
-    from contrastive_ucb.report.reproduce_page import RunHere
+    from contrastive_ucb.report.reproduce import OwnRuns
 
 WHAT = {
     "table": "games x methods: mean and deviation, the best two in bold",
-    "figure-mean": "the bar chart of the mean human-normalised score",
+    "figure-mean": "bar chart of the mean human-normalized score",
     "figure-aggregates": "median, IQM, mean and optimality gap with 95% intervals",
 }
 ENDINGS = {
@@ -28,13 +28,13 @@ ENDINGS = {
 }
 HELP = f"""usage: cucb reproduce WHAT [--runs FOLDER] [--out FILE]
 
-The paper's results on Atari 100K from published numbers, and beside them what was run here.
+The paper's results on Atari 100K from published numbers, next to own runs.
 
 what:
 {chr(10).join(f"  {name:18} {text}" for name, text in WHAT.items())}
 
-The ending of --out chooses the form: .html .md .tex, for figures also .svg .png (.md and .tex have
-their numbers). For example
+The suffix of --out selects the format: .html .md .tex, for figures also .svg .png (.md and .tex
+contain their numbers). Examples:
   cucb reproduce table --out table.html
   cucb reproduce figure-aggregates --runs runs --out aggregates.svg
 """
@@ -42,12 +42,12 @@ their numbers). For example
 
 @dataclass(frozen=True)
 class Reproduce:
-    """The paper's table or a figure of it; without --runs from published numbers alone."""
+    """The paper's table or one of its figures; without --runs only published numbers."""
 
     runs: Path | None = None
-    """Run folders whose scores are shown beside the published ones."""
+    """Folder of runs whose scores are shown next to the published ones."""
     out: Path | None = None
-    """The file to write; by default the name of what is made, as .html."""
+    """The file to write; by default WHAT.html."""
     json: bool = False
     """Print the summary as one JSON object, the last line of stdout."""
 
@@ -65,35 +65,30 @@ def run(arguments: Sequence[str]) -> None:
     out = options.out or Path(f"{what}.html")
     check_file(out, ENDINGS[what])
 
-    from contrastive_ucb.report.reproduce_page import run_here
+    from contrastive_ucb.report.reproduce import own_runs
 
-    here = run_here(options.runs)
-    say_damage(here.damaged)
+    own = own_runs(options.runs)
+    print_problems(own.problems)
     with explained(out):
-        _write(what, here, out, shlex.join(["cucb", "reproduce", what, *rest]))
+        _write(what, own, out, shlex.join(["cucb", "reproduce", what, *rest]))
     summary = {
         "what": what,
         "file": str(out.resolve()),
-        "run_here": {one.name: int(one.n_runs.sum()) for one in here.scores},
-        "missing": sum(len(gap.seeds) for gap in here.missing),
-        "damaged": len(here.damaged),
+        "run_here": {one.name: int(one.n_runs.sum()) for one in own.scores},
+        "missing": own.n_missing,
+        "damaged": len(own.problems),
     }
     emit(summary, options.json, f"written: {out}")
 
 
-def _write(what: str, here: RunHere, out: Path, command: str) -> None:
+def _write(what: str, own: OwnRuns, out: Path, command: str) -> None:
     from contrastive_ucb.core.files import write_atomically
-    from contrastive_ucb.report.plain_text import latex_of, markdown_of
-    from contrastive_ucb.report.reproduce_page import figure_of, page_of
-    from contrastive_ucb.report.style import save_png, to_svg
+    from contrastive_ucb.report.plots import save_png, save_svg
+    from contrastive_ucb.report.reproduce import figure_of, page_of
 
     if out.suffix == ".png":
-        save_png(figure_of(what, here), out)
+        save_png(figure_of(what, own), out)
     elif out.suffix == ".svg":
-        header = '<?xml version="1.0" encoding="utf-8"?>\n'
-        write_atomically(out, header + to_svg(figure_of(what, here)))
-    elif out.suffix == ".html":
-        write_atomically(out, page_of(what, here, command))
+        save_svg(figure_of(what, own), out)
     else:
-        text = markdown_of(what, here) if out.suffix == ".md" else latex_of(what, here)
-        write_atomically(out, text)
+        write_atomically(out, page_of(what, own, command, out.suffix))

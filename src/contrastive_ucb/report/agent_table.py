@@ -1,4 +1,4 @@
-"""The deep agents as a table of their differences: a row a setting, a column an agent."""
+"""The settings in which the deep agents differ: one row per setting, one column per agent."""
 
 from __future__ import annotations
 
@@ -14,36 +14,39 @@ Settings = dict[str, dict[str, Any]]  # agent: setting: value
 
 
 def settings_of(shape: tuple[int, ...] = (1, 84, 84), game: str = "") -> Settings:
-    """Every setting of every Rainbow agent for frames of this shape, by default Atari's, and for
-    this game, the one name of an environment; without agents that such frames are nothing for."""
-    names = [one.name for one in fields(RainbowConfig) if one.name != "bonus"]
-    found: Settings = {}
+    """All settings of the Rainbow agents that support observations of this shape.
+
+    shape  of one frame, by default Atari's
+    game   name of the environment, which may have settings of its own
+    """
+    names = [field.name for field in fields(RainbowConfig) if field.name != "bonus"]
+    settings: Settings = {}
     for algo in (name for name in ALGORITHMS if name in DEEP_PRESETS):
         config = configure(algo, {}, shape, game)
-        if config.has_curl and len(shape) != 3:  # there is nothing to crop
+        if config.has_curl and len(shape) != 3:  # nothing to crop
             continue
-        found[algo] = {name: getattr(config, name) for name in names}
-        found[algo]["augment"] = config.augment and choose_encoder(shape) == "atari"
-        found[algo]["bonus.scale"] = config.bonus.scale
-    return found
+        settings[algo] = {name: getattr(config, name) for name in names}
+        settings[algo]["augment"] = config.augment and choose_encoder(shape) == "atari"
+        settings[algo]["bonus.scale"] = config.bonus.scale
+    return settings
 
 
 def differences(settings: Settings) -> Settings:
-    """The settings in which not all agents are alike."""
+    """The settings in which the agents differ."""
     first = next(iter(settings.values()))
-    kept = [name for name in first if len({own[name] for own in settings.values()}) > 1]
-    return {algo: {name: own[name] for name in kept} for algo, own in settings.items()}
+    differing = [name for name in first if len({own[name] for own in settings.values()}) > 1]
+    return {algo: {name: own[name] for name in differing} for algo, own in settings.items()}
 
 
 def rows(settings: Settings) -> list[list[str]]:
-    """The header with the agents, then a row a setting."""
+    """The header with the agents, and one row per setting."""
     names = list(next(iter(settings.values())))
     body = [[name, *(shown(own[name]) for own in settings.values())] for name in names]
     return [["setting", *settings], *body]
 
 
 def text_table(cells: Sequence[Sequence[str]], numbers: bool = True) -> str:
-    """Columns side by side; with `numbers` all but the first are to the right."""
+    """Aligned columns; with `numbers` all but the first are right-aligned."""
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     to_right = [numbers and column > 0 for column in range(len(widths))]
     lines = []
@@ -53,15 +56,10 @@ def text_table(cells: Sequence[Sequence[str]], numbers: bool = True) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def markdown_table(cells: Sequence[Sequence[str]]) -> str:
-    header, *body = (f"| {' | '.join(row)} |" for row in cells)
-    return "\n".join([header, "|---" * len(cells[0]) + "|", *body])
-
-
 def shown(value: Any) -> str:
-    """A value as a table has it."""
+    """A value in a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
-        return ",".join(shown(one) for one in value)
+        return ",".join(shown(item) for item in value)
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,195 +1,376 @@
-"""Tables of summaries: one row an agent, as text for HTML and Markdown."""
+"""Tables as DataFrames of text, and their Markdown, LaTeX and CSV forms.
+
+Cells and sentences may contain `code` and **bold**; templates render them for their format.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
+from typing import Any
 
-from contrastive_ucb.report.read import Group, missing_seeds
+import pandas as pd
 
-NOTHING = "\N{EN DASH}"  # a number that no run has
-
-ROUNDING = 1e-9  # smaller numbers are shown as zero
-
-COLUMNS = (
-    ("rounds", "rounds"),
-    ("trajectories", "trajectories"),
-    ("final_gap", "final gap"),
-    ("average_regret", "average regret"),
-    ("zeta", "model error ζ"),
-    ("strictly_optimistic_fraction", "optimistic rounds"),
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.report.scores import (
+    KINDS,
+    MIN_RUNS,
+    STATISTICS,
+    Kind,
+    consecutive,
+    mean_interval,
+    scores_by_agent,
 )
-GAME_COLUMNS = (
-    ("rounds", "rounds"),
-    ("trajectories", "trajectories"),
-    ("average_gap", "average gap"),
-    ("final_gap", "last round's gap"),
-    ("exploitability", "exploitability of the recommended pair"),
-    ("certificate", "its certificate"),
-    ("bracket_fraction", "rounds in which the bracket held"),
+from contrastive_ucb.stats.control_scores import NAMES, control_scores
+
+NOTHING = "\N{EN DASH}"  # a value that does not exist
+MARKUP = re.compile(r"`([^`]+)`|\*\*(.+?)\*\*")
+NUMBER = re.compile(r"[-+]?\d[\d,.]*(e[-+]?\d+)?(%| |$)")
+LONG = 30  # letters; longer cells are broken into lines
+N_BEST = 2  # agents in bold per row
+CSV_COLUMNS = (
+    *("suite", "agent", "called", "task", "hash", "seed", "status", "measure", "raw", "score"),
 )
-COUNTS = ("rounds", "trajectories")
-FRACTIONS = ("strictly_optimistic_fraction", "bracket_fraction")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Text only; the first column names the row, the others hold numbers."""
+    """A table of text with a caption; the last `footer` rows are totals."""
 
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    bold: frozenset[tuple[int, int]] = frozenset()  # (row, column) of cells that stand out
+    frame: pd.DataFrame
+    caption: str = ""
+    footer: int = 0
+    name: str = ""  # CSS class
 
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.header):
-                raise ValueError(f"row {row} has {len(row)} cells, the header {len(self.header)}")
+    @property
+    def header(self) -> list[str]:
+        return list(self.frame.columns)
 
-    def to_markdown(self) -> str:
-        marks = ["---"] + ["---:"] * (len(self.header) - 1)
-        rows = self._marked("**", "**")
-        return "".join(
-            "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n"
-            for row in (self.header, marks, *rows)
-        )
+    @property
+    def body(self) -> list[list[str]]:
+        rows: list[list[str]] = self.frame.values.tolist()
+        return rows
 
-    def to_latex(self) -> str:
-        """For the package booktabs."""
-        plain = Table(self.header, tuple(tuple(map(tex, row)) for row in self.rows), self.bold)
-        rows = [" & ".join(row) + " \\\\" for row in plain._marked("\\textbf{", "}")]
-        return "\n".join(
-            [
-                "% needs \\usepackage{booktabs}",
-                f"\\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}",
-                "\\toprule",
-                " & ".join(map(tex, self.header)) + " \\\\",
-                "\\midrule",
-                *rows,
-                "\\bottomrule",
-                "\\end{tabular}",
-                "",
-            ]
-        )
+    @property
+    def looks(self) -> list[str]:
+        """The CSS classes of each column: "long", "words", or "" for numbers; "here"."""
+        columns = [_look([row[at] for row in self.body]) for at in range(len(self.header))]
+        columns[0] = "long" if columns[0] == "long" else ""
+        here = [" here" if "run here" in name else "" for name in self.header]
+        return [(look + one).strip() for look, one in zip(columns, here, strict=True)]
 
-    def _marked(self, before: str, after: str) -> list[list[str]]:
-        """The rows with something around the cells that stand out."""
-        return [
-            [
-                f"{before}{cell}{after}" if (at, column) in self.bold else cell
-                for column, cell in enumerate(row)
-            ]
-            for at, row in enumerate(self.rows)
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> Table:
+    return Table(pd.DataFrame(list(rows), columns=list(header)), caption)
+
+
+def to_markdown(table: Table) -> str:
+    numbers = [
+        at > 0 and not look.startswith(("words", "long")) for at, look in enumerate(table.looks)
+    ]
+    marks = ["---:" if number else "---" for number in numbers]
+    return "".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n"
+        for row in (table.header, marks, *table.body)
+    )
+
+
+def to_latex(table: Table) -> str:
+    """The table for the package booktabs."""
+    lines = [" & ".join(map(tex, row)) + " \\\\" for row in (table.header, *table.body)]
+    lines.insert(len(lines) - table.footer if table.footer else 1, "\\midrule")
+    if table.footer:
+        lines.insert(1, "\\midrule")
+    return "\n".join(
+        [
+            "% needs \\usepackage{booktabs}",
+            f"\\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}",
+            "\\toprule",
+            *lines,
+            "\\bottomrule",
+            "\\end{tabular}",
+            "",
         ]
+    )
+
+
+def tokens(text: str) -> list[tuple[str, str]]:
+    """The text split into ("text" | "code" | "bold", content)."""
+    parts, at = [], 0
+    for match in MARKUP.finditer(text):
+        parts.append(("text", text[at : match.start()]))
+        parts.append(("code", match[1]) if match[1] else ("bold", match[2]))
+        at = match.end()
+    return [part for part in (*parts, ("text", text[at:])) if part[1]]
 
 
 def tex(text: str) -> str:
-    """Plain text as LaTeX has to have it."""
-    for sign in "&%$#_{}":
-        text = text.replace(sign, f"\\{sign}")
-    return text.replace("±", "$\\pm$").replace(NOTHING, "--")
+    """The text in LaTeX."""
+    forms = {"text": "{}", "code": "\\texttt{{{}}}", "bold": "\\textbf{{{}}}"}
+    return "".join(forms[kind].format(_escaped(part)) for kind, part in tokens(text))
 
 
 def number_text(value: float) -> str:
-    """Four digits, and no powers of ten where there are more before the point."""
+    """Four digits, without an exponent for large numbers."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def summary_table(groups: list[Group], columns: tuple[tuple[str, str], ...] = COLUMNS) -> Table:
-    """What each group's runs came to: means over the finished seeds."""
-    names = [text for _, text in columns]
-    solved = ("solved", "median round") if _can_be_solved(groups) else ()
-    return Table(
-        header=("agent", "seeds", *names, *solved, "seconds"),
-        rows=tuple(_row(group, groups, columns) for group in groups),
-    )
-
-
-def left_out(groups: list[Group]) -> str:
-    """A sentence that names the runs without a summary, to follow a caption; empty if all are done.
-
-    No number of the tables and figures comes from them.
-    """
-    unfinished = [run for group in groups for run in group.runs if not run.finished]
-    if not unfinished:
-        return ""
-    listed = ", ".join(f"{run.spec.agent} seed {run.seed}" for run in unfinished)
-    return f" Not finished, and left out: {listed}."
-
-
-def solved_text(groups: list[Group]) -> str:
-    """Who solved the task in how many seeds, in words."""
-    counts = {group.agent: "{} of {}".format(*solved_seeds(group)) for group in groups}
-    return "; ".join(f"{agent} in {count}" for agent, count in counts.items())
-
-
-def solved_seeds(group: Group) -> tuple[int, int]:
-    """How many of the finished seeds solved the task, and how many there are."""
-    return len(_solved_rounds(group)), len(group.finished)
-
-
-def certifies(certificate: float | None) -> bool:
-    """Whether V-upper - V-lower says anything.
-
-    Without a bonus the two are equal from the first round on. Such a certificate holds for nothing;
-    it picks the pair of the last round.
-    """
-    return certificate is not None and certificate > ROUNDING
-
-
-def _row(
-    group: Group, groups: list[Group], columns: tuple[tuple[str, str], ...]
-) -> tuple[str, ...]:
-    means = {name: _mean(group, name) for name, _ in columns}
-    if not certifies(means.get("certificate")):
-        means |= dict.fromkeys(means.keys() & {"certificate"})
-    return (
-        group.agent,
-        _seeds(group, groups),
-        *(_number(name, value) for name, value in means.items()),
-        *(_solved(group) if _can_be_solved(groups) else ()),
-        _number("seconds", _mean(group, "seconds")),
-    )
-
-
-def _seeds(group: Group, groups: list[Group]) -> str:
-    missing = missing_seeds(group, groups)
-    n_finished = len(group.finished)
-    if not missing:
-        return str(n_finished)
-    listed = ", ".join(str(seed) for seed in missing)
-    return f"{n_finished} of {n_finished + len(missing)} (missing: {listed})"
-
-
-def _can_be_solved(groups: list[Group]) -> bool:
-    """Some tasks have no notion of being solved; their summaries say nothing about it."""
-    return any("solved_at" in (run.summary or {}) for group in groups for run in group.runs)
-
-
-def _solved(group: Group) -> tuple[str, str]:
-    """How many seeds solved the task, and the median round in which these did."""
-    rounds = _solved_rounds(group)
-    count = f"{len(rounds)} of {len(group.finished)}"
-    return count, f"{median(rounds):,.10g}" if rounds else NOTHING
-
-
-def _solved_rounds(group: Group) -> list[float]:
-    found = (run.number("solved_at") for run in group.finished)
-    return [at for at in found if at is not None]
-
-
-def _mean(group: Group, name: str) -> float | None:
-    """Over the finished runs that have the number."""
-    found = [value for run in group.finished if (value := run.number(name)) is not None]
-    return fmean(found) if found else None
-
-
-def _number(name: str, value: float | None) -> str:
-    if value is None:
+def estimate_text(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    if value is None or pd.isna(value):
         return NOTHING
-    if name in COUNTS:
-        return f"{value:,.0f}"
-    if name == "seconds":
-        return f"{value:.1f}"
-    if name in FRACTIONS:
-        return f"{value:.1%}"
-    return f"{value:.3g}" if abs(value) > ROUNDING else "0"
+    if low is None or pd.isna(low):
+        return f"{value:.3f}"
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def seeds_text(seeds: Iterable[int]) -> str:
+    """A list of seeds: "0 to 4, 7"."""
+    return ", ".join(
+        f"{first} to {first + count - 1}"
+        if count > 2
+        else ", ".join(map(str, range(first, first + count)))
+        for first, count in consecutive(seeds)
+    )
+
+
+def shown_column(kind: Kind) -> str:
+    """The column that tables show: for MDPs the fraction of V* earned, else the raw number."""
+    return "score" if kind.name == "mdp" else "raw"
+
+
+def score_table(scores: pd.DataFrame, missing: pd.DataFrame, kind: Kind) -> Table:
+    """A row per task and agent: runs, mean with its interval, deviation, missing seeds."""
+    absent = {(row.task, row.agent): row.seeds for row in missing.itertuples()}
+    header = ["task", "agent", "runs", "mean", "95% interval", "deviation"]
+    header += ["human-normalized"] * (kind.name == "atari")
+    header += ["episodes per run"] * (kind.goal is not None or kind.name == "deep")
+    rows = []
+    for (task, agent), group in scores.groupby(["task", "agent"], sort=False):
+        values = group[shown_column(kind)].to_numpy()
+        mean, low, high = (float(one[0]) for one in mean_interval(values[:, None]))
+        few = {1: "one run", 2: "two runs"}.get(len(values), "")
+        ends = few if len(values) < MIN_RUNS else f"{number_text(low)} to {number_text(high)}"
+        spread = number_text(float(values.std(ddof=1))) if len(values) > 1 else NOTHING
+        cells = [task, agent, str(len(values)), number_text(mean), ends, spread]
+        cells += [f"{group['score'].mean():.4f}"] * (kind.name == "atari")
+        if "episodes per run" in header:
+            cells.append(", ".join(map(str, episodes_of(group))) or NOTHING)
+        rows.append([*cells, seeds_text(absent.get((task, agent), ())) or NOTHING])
+    return table([*header, "missing seeds"], rows)
+
+
+def episodes_of(runs: pd.DataFrame) -> list[int]:
+    """The numbers of episodes of the last evaluations of the runs."""
+    if "evaluation.episodes" not in runs:
+        return []
+    return sorted({int(count) for count in runs["evaluation.episodes"].dropna() if count})
+
+
+def controls_of(scores: pd.DataFrame, kind: Kind) -> dict[str, dict[str, Array]]:
+    """Stored scores (seeds,) of the controls by task and name; only deep tasks have them."""
+    if kind.name != "deep":
+        return {}
+    stored = control_scores()
+    envs = {row.task: str(row.config.get("env")) for row in scores.itertuples()}
+    return {task: dict(stored[env]) for task, env in envs.items() if env in stored}
+
+
+def task_table(scores: pd.DataFrame, kind: Kind) -> Table:
+    """A row per task and a column per agent or control, the best two agents in bold."""
+    agents = [one.name for one in scores_by_agent(scores, kind.name)]
+    values = {
+        key: group.to_numpy()
+        for key, group in scores.groupby(["task", "agent"], sort=False)[shown_column(kind)]
+    }
+    played = controls_of(scores, kind)
+    controls = [name for name in NAMES.values() if any(name in one for one in played.values())]
+    rows = []
+    for task in scores["task"].drop_duplicates():
+        runs = [values.get((task, agent)) for agent in agents]
+        best = _best([None if one is None else kind.sign * float(one.mean()) for one in runs])
+        cells = [
+            f"**{_spread(one)}**" if at in best else _spread(one) for at, one in enumerate(runs)
+        ]
+        rows.append([task, *cells, *(_spread(played.get(task, {}).get(name)) for name in controls)])
+    return table(["task", *agents, *controls], rows)
+
+
+def solved_table(scores: pd.DataFrame) -> Table | None:
+    """Seeds that solved each task and what they used until then; None if no task has this."""
+    scores = scores[scores["solvable"].eq(True)]
+    if scores.empty:
+        return None
+    rows = []
+    for (task, agent), group in scores.groupby(["task", "agent"], sort=False):
+        solved, total = solved_seeds(group)
+        at = [int(one) for one in group.get("solved_at", pd.Series(dtype=float)).dropna()]
+        unit = (
+            "trajectories" if group.get("trajectories", pd.Series()).notna().any() else "episodes"
+        )
+        played = group[unit].dropna().astype(int).tolist() if unit in group else []
+        rows.append([
+            task, agent, f"{solved} of {total}",
+            f"{median(at):.0f} ({min(at)} to {max(at)})" if at else NOTHING,
+            f"{median(played):,.0f} {unit} ({min(played):,} to {max(played):,})"
+            if played else NOTHING,
+        ])  # fmt: skip
+    return table(["task", "agent", "solved seeds", "first at: median (range)", "played"], rows)
+
+
+def solved_seeds(runs: pd.DataFrame) -> tuple[int, int]:
+    """The number of runs that solved the task, and of all runs."""
+    at = runs.get("solved_at", pd.Series(dtype=float))
+    return int(at.notna().sum()), len(runs)
+
+
+def aggregate_table(aggregates: pd.DataFrame, caption: str = "") -> Table:
+    """A row per method, a column per statistic."""
+    statistics = [name for name in STATISTICS if name in set(aggregates["statistic"])]
+    rows = []
+    for method, group in aggregates.groupby("method", sort=False):
+        own = group.set_index("statistic")
+        source = "run here" if group["here"].iloc[0] else "published"
+        cells = [
+            estimate_text(*own.loc[name, ["value", "low", "high"]])
+            if name in own.index
+            else NOTHING
+            for name in statistics
+        ]
+        rows.append([str(method), source, str(group["runs"].iloc[0]), *cells])
+    titles = [STATISTICS[name][0] for name in statistics]
+    return table(["method", "source", "runs per task", *titles], rows, caption)
+
+
+def improvement_table(pairs: pd.DataFrame, caption: str = "") -> Table:
+    rows = [[r.x, r.y, estimate_text(r.value, r.low, r.high)] for r in pairs.itertuples()]
+    return table(["method", "compared with", "probability of improvement"], rows, caption)
+
+
+def missing_table(missing: pd.DataFrame, caption: str = "") -> Table:
+    rows = [[row.task, row.agent, seeds_text(row.seeds)] for row in missing.itertuples()]
+    return table(["task", "agent", "missing seeds"], rows, caption)
+
+
+def runs_table(named: pd.DataFrame, caption: str = "") -> Table:
+    """The groups of runs that were begun, with their hashes and finished seeds."""
+    rows = []
+    known = named[named["identity"].notna()]
+    for _, group in known.groupby(["task_name", "agent_name", "identity"], sort=False):
+        if (group["status"] == "planned").all():
+            continue
+        first = group.iloc[0]
+        seeds = seeds_text(group.loc[group["status"] == "finished", "seed"]) or NOTHING
+        cells = [first["task_name"], first["agent_name"], first["suite"], first["hash"]]
+        rows.append([*cells, seeds])
+    return table(["task", "agent", "suite", "hash", "finished seeds"], rows, caption)
+
+
+def facts_table(facts: pd.DataFrame, caption: str = "") -> Table:
+    """A row per fact: claim, target, measured value with its interval, state."""
+    marks = {"holds": "✓ holds", "does not hold": "✗ does not hold"}
+    rows = []
+    for fact in facts.to_dict("records"):
+        name = f"{fact['fact']} {fact['part']}" if fact.get("part") else fact["fact"]
+        state = marks.get(fact["state"], fact["state"]) + " (required)" * fact["required"]
+        measured = [name, state, fact["claim"], fact["mark"], measured_text(fact)]
+        rows.append([*measured, fact["setting"], fact["paper"], f"{fact['seconds']:,.1f}"])
+    header = ["fact", "state", "claim", "target", "measured", "setting", "paper", "seconds"]
+    return table(header, rows, caption)
+
+
+def measured_text(fact: Any) -> str:
+    """The measured value of a fact with its interval and unit."""
+    if fact["value"] is None or pd.isna(fact["value"]):
+        return NOTHING
+    text = number_text(fact["value"])
+    if fact["low"] is not None and not pd.isna(fact["low"]):
+        text += f" [{number_text(fact['low'])}, {number_text(fact['high'])}]"
+    return f"{text} {fact['unit']}".strip()
+
+
+def summary_table(
+    runs: pd.DataFrame, columns: dict[str, tuple[str, str]], caption: str = ""
+) -> Table:
+    """Means over the finished seeds of each agent.
+
+    columns  summary key: (title, format)
+    """
+    rows = []
+    solvable = runs["solvable"].eq(True).any()
+    begun = set(runs["seed"])
+    for agent, group in runs.groupby("agent_name", sort=False):
+        done = group[group["status"] == "finished"]
+        absent = seeds_text(begun - set(done["seed"]))
+        cells = [
+            str(agent),
+            f"{len(done)} of {len(begun)} (missing: {absent})" if absent else str(len(done)),
+        ]
+        for key, (_, form) in columns.items():
+            values = done[key].dropna() if key in done else []
+            cells.append(format(fmean(values), form) if len(values) else NOTHING)
+        if solvable:
+            at = done["solved_at"].dropna() if "solved_at" in done else done["seed"][:0]
+            cells += [f"{len(at)} of {len(done)}", f"{at.median():,.10g}" if len(at) else NOTHING]
+        rows.append(cells)
+    titles = [title for title, _ in columns.values()]
+    more = ["solved", "at: median"] if solvable else []
+    return table(["agent", "seeds", *titles, *more], rows, caption)
+
+
+def scores_csv(scores: pd.DataFrame, missing: pd.DataFrame, named: pd.DataFrame) -> str:
+    """All finished runs with their numbers, then missing and damaged runs."""
+    rows = [
+        (r.suite, r.agent_id, r.agent, r.task, r.hash, r.seed, "finished", KINDS[r.kind].score,
+         repr(r.raw), repr(r.score))
+        for r in scores.itertuples()
+    ]  # fmt: skip
+    damaged = named[named["status"] == "damaged"]
+    broken = {(r.group, str(r.seed)): r for r in damaged.itertuples()}
+    for r in missing.itertuples():
+        for seed in r.seeds:
+            status = "damaged" if broken.pop((r.group, str(seed)), None) is not None else "missing"
+            own = (r.suite, r.agent_id, r.agent, r.task, r.hash, seed)
+            rows.append((*own, status, "", "", ""))
+    for r in broken.values():
+        own = (r.suite, r.agent, r.agent_name, r.task_name, r.hash, r.seed)
+        rows.append((*own, "damaged", "", "", ""))
+    frame = pd.DataFrame(rows, columns=list(CSV_COLUMNS))
+    return str(frame.to_csv(index=False, lineterminator="\n"))
+
+
+def _spread(values: Array | None) -> str:
+    """Mean ± standard deviation (number of runs)."""
+    if values is None:
+        return NOTHING
+    spread = f" ± {number_text(float(values.std(ddof=1)))}" if len(values) > 1 else ""
+    return f"{number_text(float(values.mean()))}{spread} ({len(values)})"
+
+
+def _best(means: Sequence[float | None]) -> set[int]:
+    """The indices of the best means, and of means that are printed alike; never of all."""
+    known = {at: value for at, value in enumerate(means) if value is not None}
+    chosen = sorted(known.values(), reverse=True)[: min(N_BEST, len(known) - 1)]
+    printed = {number_text(value) for value in chosen}
+    return {at for at, value in known.items() if number_text(value) in printed}
+
+
+def _look(cells: Sequence[str]) -> str:
+    known = [cell for cell in cells if cell not in ("", NOTHING)]
+    if any(len(cell) > LONG for cell in known):
+        return "long"
+    return "words" if 2 * sum(map(_is_number, known)) < len(known) else ""
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell starts with a number and has few letters, such as "3 of 5"."""
+    cell = cell.strip("*")
+    n_letters, n_digits = (sum(map(kind, cell)) for kind in (str.isalpha, str.isdigit))
+    return NUMBER.match(cell) is not None and n_letters <= 4 * n_digits
+
+
+def _escaped(text: str) -> str:
+    for sign in "&%$#_{}":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("±", "$\\pm$").replace(NOTHING, "--")

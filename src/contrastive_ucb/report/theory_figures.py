@@ -1,242 +1,299 @@
-"""The figures of the facts, one a fact, from what `cucb verify` has measured."""
+"""The figures of the facts, one per fact, from the records of `cucb verify`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.facts.measure import Record
 from contrastive_ucb.facts.plan import Plan
 from contrastive_ucb.facts.rows import Row
-from contrastive_ucb.report.figures import Curve, plot
-from contrastive_ucb.report.palette import palette
-from contrastive_ucb.report.style import GREY, to_svg
-from contrastive_ucb.report.theory_headline import SHOWN, headline_figure
-from contrastive_ucb.report.theory_sweeps import Sweep, horizon_figure, solved_figure, sweeps_figure
-
-FIGURES = "figures"
-HEADER = '<?xml version="1.0" encoding="utf-8"?>\n'
-MOST, LEAST = 4.0, 1e-6  # zeta is at most 4; of what is smaller the picture shows nothing
-HALF, WHOLE = (-0.5, "slope $k^{-1/2}$"), (-1.0, "slope $k^{-1}$")
-LOCKS = {"lock-exact": "exact negatives", "lock-sampled": "sampled negatives"}
-CONTROLS = ("no-bonus", "epsilon-greedy", "uniform")
+from contrastive_ucb.facts.rules import floored_fit, sizes_of
+from contrastive_ucb.report.plots import (
+    GRAY,
+    ROW,
+    Curve,
+    color_of,
+    curve_figure,
+    draw_solved,
+    freeze_layout,
+    house_style,
+    new_figure,
+    palette,
+    plain_ticks,
+    save_svg,
+)
+from contrastive_ucb.report.scores import mean_interval
 
 Records = Mapping[str, Record]
+HALF, WHOLE = (-0.5, "slope $k^{-1/2}$"), (-1.0, "slope $k^{-1}$")
+MAIN = color_of("contrastive-ucb")
 
 
-def write_figures(out: Path, plan: Plan, records: Records, rows: Sequence[Row]) -> list[Path]:
-    """Draw every figure whose runs were measured, as SVG, and the exponents of all rows."""
-    figures = {}
-    for name, draw in DRAWINGS.items():
-        with suppress(MissingRunError):  # the fact was not asked for
-            figures[name] = draw(records, plan)
-    if any((row.fact, row.part) in SHOWN for row in rows):
-        figures["headline"] = headline_figure(rows)
-    folder = out / FIGURES
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, figure in figures.items():
-        write_atomically(folder / f"{name}.svg", HEADER + to_svg(figure))
-    return [folder / f"{name}.svg" for name in figures]
+@dataclass(frozen=True)
+class Curves:
+    """A figure of curves over rounds: label -> (run, measure)."""
+
+    title: str
+    ylabel: str
+    lines: Mapping[str, tuple[str, str]]
+    slope: tuple[float, str] | None = None
 
 
-class MissingRunError(LookupError):
-    """A figure needs a run that was not measured."""
-
-
-def _of(records: Records, name: str) -> Record:
-    if name not in records:
-        raise MissingRunError(name)
-    return records[name]
-
-
-def _curves(records: Records, lines: Mapping[str, tuple[str, str]]) -> list[Curve]:
-    """Curves by their labels, each a measure of a run; the first one stands out."""
-    styles = palette(list(lines))
-    found: list[Curve] = []
-    for label, (run, measure) in lines.items():
-        record = _of(records, run)
-        found.append(
-            Curve(label, record.rounds, record.ratio(measure), styles[label], first=not found)
-        )
-    return found
-
-
-def _errors(records: Records, plan: Plan) -> Figure:
-    lines = {
+CURVES = {
+    "F1": Curves("F1: model error", "squared L1 error", {
         "zeta": ("mdp/contrastive-ucb", "zeta"),
         "xi": ("mdp/contrastive-ucb", "xi"),
         "zeta, exact": ("mdp-exact", "zeta"),
-    }
-    return plot(
-        _curves(records, lines), title="F1: model error", ylabel="squared L1 error", slope=WHOLE
-    )
-
-
-def _regret(records: Records, plan: Plan) -> Figure:
-    lines = {
+    }, WHOLE),
+    "F2": Curves("F2: average regret", "average regret", {
         "contrastive-ucb": ("mdp/contrastive-ucb", "average_regret"),
         "no-bonus": ("mdp-control/no-bonus", "average_regret"),
         "uniform": ("mdp-control/uniform", "average_regret"),
-    }
-    return plot(
-        _curves(records, lines), title="F2: average regret", ylabel="average regret", slope=HALF
-    )
-
-
-def _optimism(records: Records, plan: Plan) -> Figure:
-    lines = {
+    }, HALF),
+    "F3": Curves("F3: near-optimism", "value", {
         "$\\bar V_1 - V^*$": ("mdp/contrastive-ucb", "optimism"),
-        "bias it may have": ("mdp/contrastive-ucb", "allowed_bias"),
-    }
-    return plot(_curves(records, lines), title="F3: near-optimism", ylabel="value")
-
-
-def _recovery(records: Records, plan: Plan) -> Figure:
-    lines = {
+        "allowed bias": ("mdp/contrastive-ucb", "allowed_bias"),
+    }),
+    "F4": Curves("F4: finite class", "squared L1 error", {
         "zeta": ("finite/mdp", "zeta"),
         "its bound": ("finite/mdp", "recovery_bound"),
         "zeta, tiny": ("finite/tiny", "zeta"),
         "its bound, tiny": ("finite/tiny", "recovery_bound"),
-    }
-    figure = plot(_curves(records, lines), title="F4: finite class", ylabel="squared L1 error")
-    (axes,) = figure.axes
-    axes.axhline(MOST, color=GREY, linewidth=1)
-    axes.set_ylim(bottom=LEAST)  # a class with the truth in it ends with no error at all
-    return figure
-
-
-def _potential(records: Records, plan: Plan) -> Figure:
-    lines = {
+    }),
+    "F5": Curves("F5: elliptical potential", "left side / right side", {
         "first inequality": ("same-data", "potential"),
         "last, as printed": ("same-data", "potential_printed"),
         "last, corrected": ("same-data", "potential_corrected"),
-    }
-    return plot(
-        _curves(records, lines), title="F5: elliptical potential", ylabel="left side / right side"
-    )
-
-
-def _bonus(records: Records, plan: Plan) -> Figure:
-    lines = {
+    }),
+    "F6": Curves("F6: practical bonus over $(s,a)$", "bonus", {
         "sum: mean": ("practical/sum", "bonus_mean"),
         "sum: spread": ("practical/sum", "bonus_spread"),
         "printed: mean": ("practical/averaged", "bonus_mean"),
         "printed: spread": ("practical/averaged", "bonus_spread"),
-    }
-    return plot(_curves(records, lines), title="F6: practical bonus over $(s,a)$", ylabel="bonus")
-
-
-def _locks(records: Records, plan: Plan) -> Figure:
-    groups = {
-        title: {
-            "contrastive-ucb": _of(records, name).total("solved_at"),
-            **{
-                agent: _of(records, f"{name}-control/{agent}").total("solved_at")
-                for agent in CONTROLS
-            },
-        }
-        for name, title in LOCKS.items()
-    }
-    return solved_figure(groups, "F7: seeds that opened the lock")
-
-
-def _horizons(records: Records, plan: Plan) -> Figure:
-    near = _sweep(records, plan, "horizon", "solved_at")
-    far = _sweep(records, plan, "long-horizon", "solved_at")
-    return horizon_figure([near, far], "F8: rounds to open the lock")
-
-
-def _peers(records: Records, plan: Plan) -> Figure:
-    agents = ("contrastive-ucb", "rep-ucb", "lsvi-ucb", "ucbvi")
-    lines = {agent: (f"mdp/{agent}", "average_regret") for agent in agents}
-    lines |= {"exact negatives": ("mdp-exact", "average_regret")}
-    return plot(
-        _curves(records, lines), title="F9: average regret of the peers", ylabel="average regret"
-    )
-
-
-def _same_data(records: Records, plan: Plan) -> Figure:
-    lines = {
+    }),
+    "F9": Curves("F9: average regret of the peers", "average regret", {
+        **{agent: (f"mdp/{agent}", "average_regret")
+           for agent in ("contrastive-ucb", "rep-ucb", "lsvi-ucb", "ucbvi")},
+        "exact negatives": ("mdp-exact", "average_regret"),
+    }),
+    "F10": Curves("F10: three fits to the same data", "zeta / zeta of max. likelihood", {
         "sampled": ("same-data", "zeta_sampled / zeta_likelihood"),
         "exact": ("same-data", "zeta_exact / zeta_likelihood"),
-    }
-    return plot(
-        _curves(records, lines),
-        title="F10: the same data, three fits",
-        ylabel="zeta / zeta of max. likelihood",
-    )
-
-
-def _gaps(records: Records, plan: Plan) -> Figure:
-    lines = {size: (f"game-long/game-{size}", "average_gap") for size in ("2x2", "3x3")}
-    return plot(_curves(records, lines), title="F11: average duality gap", ylabel="gap", slope=HALF)
-
-
-def _bracket(records: Records, plan: Plan) -> Figure:
-    lines = {
+    }),
+    "F11": Curves("F11: average duality gap", "gap", {
+        size: (f"game-long/game-{size}", "average_gap") for size in ("2x2", "3x3")
+    }, HALF),
+    "F12": Curves("F12: bounds around V_Nash", "distance from V_Nash", {
         f"{name}, {size}": (f"game/game-{size}", measure)
         for size in ("2x2", "3x3")
         for name, measure in (("above", "upper_slack"), ("below", "lower_slack"))
-    }
-    return plot(
-        _curves(records, lines), title="F12: bounds around V_Nash", ylabel="distance from V_Nash"
-    )
-
-
-def _cce(records: Records, plan: Plan) -> Figure:
-    lines = {size: (f"game/game-{size}", "cce_over_iota") for size in ("2x2", "3x3")}
-    return plot(
-        _curves(records, lines),
-        title="F13: gap of the CCE",
-        ylabel="largest gap / $\\iota_k$",
-    )
-
-
-def _orders(records: Records, plan: Plan) -> Figure:
-    sweeps = [
-        _sweep(records, plan, "rank", "zeta", "rank of the model"),
-        _sweep(records, plan, "tilt", "zeta", "tilt of $P^-$"),
-    ]
-    return sweeps_figure(sweeps, "F14: wrong rank, tilted $P^-$", "zeta", log=False)
-
-
-def _growth(records: Records, plan: Plan) -> Figure:
-    sweeps = [
-        _sweep(records, plan, "true-rank", "zeta", "d"),
-        _sweep(records, plan, "actions", "zeta", "A"),
-        _sweep(records, plan, "tilt", "zeta", "1/C_S^-"),
-    ]
-    return sweeps_figure(sweeps, "F15: growth of the model error", "zeta", log=True)
-
-
-def _sweep(records: Records, plan: Plan, name: str, measure: str, variable: str = "H") -> Sweep:
-    """What the runs of a sweep came to."""
-    runs = [run for run in plan.runs.values() if run.name.split("/")[0] == name]
-    if not runs:
-        raise MissingRunError(name)
-    values: Sequence[Array] = [_of(records, run.name).total(measure) for run in runs]
-    return Sweep.of(runs, values, variable)
-
-
-DRAWINGS: dict[str, Callable[[Records, Plan], Figure]] = {
-    "F1": _errors,
-    "F2": _regret,
-    "F3": _optimism,
-    "F4": _recovery,
-    "F5": _potential,
-    "F6": _bonus,
-    "F7": _locks,
-    "F8": _horizons,
-    "F9": _peers,
-    "F10": _same_data,
-    "F11": _gaps,
-    "F12": _bracket,
-    "F13": _cce,
-    "F14": _orders,
-    "F15": _growth,
+    }),
+    "F13": Curves("F13: gap of the CCE", "largest gap / $\\iota_k$", {
+        size: (f"game/game-{size}", "cce_over_iota") for size in ("2x2", "3x3")
+    }),
+}  # fmt: skip
+SWEEPS: dict[str, tuple[str, dict[str, str], bool]] = {  # title, run: variable, logarithmic axes
+    "F14": (
+        "F14: wrong rank, tilted $P^-$",
+        {"rank": "rank of the model", "tilt": "tilt of $P^-$"},
+        False,
+    ),
+    "F15": (
+        "F15: growth of the model error",
+        {"true-rank": "d", "actions": "A", "tilt": "1/C_S^-"},
+        True,
+    ),
 }
+LOCKS = {"lock-exact": "exact negatives", "lock-sampled": "sampled negatives"}
+CONTROLS = ("no-bonus", "epsilon-greedy", "uniform")
+EXPONENTS = {  # fact and part: the quantity whose exponent it is
+    ("F1", "zeta"): "model error zeta, in k",
+    ("F1", "xi"): "model error xi, in k",
+    ("F2", "contrastive-ucb"): "average regret, in k",
+    ("F11", "2x2"): "duality gap 2x2, in k",
+    ("F11", "3x3"): "duality gap 3x3, in k",
+    ("F15", "1/C_S^-"): "zeta, in $1/C_S^-$",
+    ("F15", "A"): "zeta, in A",
+    ("F15", "d"): "zeta, in d",
+    ("F8", "exponent"): "rounds on the lock, in H",
+}
+FIGURES = (*CURVES, "F7", "F8", *SWEEPS, "headline")
+
+
+def write_figures(out: Path, plan: Plan, records: Records, rows: Sequence[Row]) -> list[Path]:
+    """Write every figure whose runs were measured to <out>/figures as SVG."""
+    figures = {}
+    for name in FIGURES:
+        with suppress(KeyError):  # the runs of this fact were not requested
+            figures[name] = fact_figure(name, plan, records, rows)
+    folder = out / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figure in figures.items():
+        save_svg(figure, folder / f"{name}.svg")
+    return [folder / f"{name}.svg" for name in figures]
+
+
+def fact_figure(name: str, plan: Plan, records: Records, rows: Sequence[Row]) -> Figure:
+    """One figure; KeyError if a run is missing."""
+    if name == "headline":
+        return headline_figure(rows)
+    if name == "F7":
+        return _solved_figure(records)
+    if name == "F8":
+        return _horizon_figure(
+            [_sweep(records, plan, run, "solved_at") for run in ("horizon", "long-horizon")]
+        )
+    if name in SWEEPS:
+        title, variables, log = SWEEPS[name]
+        sweeps = {v: _sweep(records, plan, run, "zeta", v) for run, v in variables.items()}
+        return _sweeps_figure(sweeps, title, log)
+    drawing = CURVES[name]
+    styles = palette(list(drawing.lines))
+    curves: list[Curve] = []
+    for label, (run, measure) in drawing.lines.items():
+        record = records[run]
+        values = record.ratio(measure)
+        curves.append(Curve(label, record.rounds, values, styles[label], main=not curves))
+    figure = curve_figure(curves, title=drawing.title, ylabel=drawing.ylabel, slope=drawing.slope)
+    if name == "F4":
+        (axes,) = figure.axes
+        axes.axhline(4.0, color=GRAY, linewidth=1)  # the largest possible zeta
+        axes.set_ylim(bottom=1e-6)  # a class that contains the truth ends without error
+    return figure
+
+
+def headline_figure(rows: Sequence[Row]) -> Figure:
+    """Measured exponents with intervals and targets: rates in k above, growth in sizes below."""
+    by_name = {(row.fact, row.part): row for row in rows}
+    shown = [(text, by_name[key]) for key, text in EXPONENTS.items() if key in by_name]
+    if not shown:
+        raise KeyError("no exponent was measured")
+    rates = [pair for pair in shown if target_of(pair[1]) < 0]
+    growths = [pair for pair in shown if target_of(pair[1]) >= 0]
+    parts = [part for part in (rates, growths) if part]
+    with house_style():
+        figure = new_figure(1.1 + 0.25 * len(parts) + 0.26 * len(shown))
+        ratios = [len(part) for part in parts]
+        panels = figure.subplots(len(parts), height_ratios=ratios, squeeze=False)[:, 0]
+        for axes, part in zip(panels, parts, strict=True):
+            for at, (_, row) in enumerate(part):
+                color = color_of("lsvi-ucb") if row.state == "holds" else MAIN
+                if row.low is not None and row.high is not None:
+                    axes.plot([row.low, row.high], [at, at], color=color, linewidth=2.4)
+                if row.value is not None:
+                    axes.plot([row.value], [at], "o", color=color, markersize=5)
+                target = target_of(row)
+                axes.plot([target] * 2, [at - 0.36, at + 0.36], color=GRAY, linewidth=2)
+            axes.set_yticks(range(len(part)), [text for text, _ in part])
+            axes.set_ylim(len(part) - 0.5, -0.5)
+            axes.grid(axis="y", visible=False)
+        panels[0].set_title("Measured rates")
+        panels[-1].set_xlabel("exponent (gray: target)")
+        freeze_layout(figure)
+    return figure
+
+
+def target_of(row: Row) -> float:
+    """The number in the target of a row, such as -1/2."""
+    found = re.search(r"(-?\d+(?:\.\d+)?)(?:/(\d+))?", row.mark)
+    assert found is not None
+    return float(found[1]) / float(found[2] or 1)
+
+
+def _sweep(
+    records: Records, plan: Plan, name: str, measure: str, variable: str = "H"
+) -> tuple[Array, Array]:
+    """The values x (n,) of a variable, and what the runs measured (n_seeds, n)."""
+    runs = [run for run in plan.runs.values() if run.name.split("/")[0] == name]
+    computed = variable in ("d", "A", "1/C_S^-")
+    x = [sizes_of(run)[variable] if computed else float(run.label) for run in runs]
+    values = [records[run.name].total(measure) for run in runs]
+    if not runs:
+        raise KeyError(name)
+    return np.array(x, dtype=float), np.stack(values, axis=-1)
+
+
+def _sweeps_figure(sweeps: Mapping[str, tuple[Array, Array]], title: str, log: bool) -> Figure:
+    """A panel per sweep: means with 95% intervals."""
+    with house_style():
+        figure = new_figure(0.5 + 1.9 * len(sweeps))
+        panels = np.atleast_1d(figure.subplots(len(sweeps), 1))
+        for axes, (variable, (x, values)) in zip(panels, sweeps.items(), strict=True):
+            mean, low, high = mean_interval(values)
+            look: dict[str, Any] = {"color": MAIN, "linewidth": 1.2, "markersize": 4, "capsize": 2}
+            axes.errorbar(x, mean, yerr=[mean - low, high - mean], fmt="o-", **look)
+            axes.set(xlabel=f"${variable}$" if variable == "1/C_S^-" else variable, ylabel="zeta")
+            if log:
+                axes.set(xscale="log", yscale="log")
+                plain_ticks(axes)
+            _tick(axes, x)
+        panels[0].set_title(title)
+        freeze_layout(figure)
+    return figure
+
+
+def _horizon_figure(sweeps: Sequence[tuple[Array, Array]]) -> Figure:
+    """Rounds to solve the lock against H on logarithmic axes, with three fits."""
+    every = {
+        float(h): column for x, values in sweeps for h, column in zip(x, values.T, strict=True)
+    }
+    x = np.array(sorted(every))
+    values = np.stack([every[float(at)] for at in x], axis=-1)
+    means, fine = np.nanmean(values, axis=0), np.geomspace(x[0], x[-1], 100)
+    with house_style():
+        figure = new_figure(3.3)
+        axes = figure.add_subplot()
+        axes.plot(x, values.T, ".", color=MAIN, alpha=0.35, markersize=3, label="_seeds")
+        axes.plot(x, means, "o", color=MAIN, markersize=5, label="mean over seeds")
+        for name, forward, dashes in (
+            ("power law", np.log, (4, 1.5)),
+            ("exponential", np.asarray, (1, 1)),
+        ):
+            fit = np.polyfit(forward(x), np.log(means), 1)
+            line = np.exp(np.polyval(fit, forward(fine)))
+            axes.plot(fine, line, color=GRAY, dashes=dashes, linewidth=1.4, label=name)
+        square = floored_fit(x**2, means, fine**2)
+        axes.plot(fine, square, color=GRAY, linewidth=1, label="$a + b H^2$")
+        axes.set(xscale="log", yscale="log", xlabel="horizon $H$", ylabel="rounds")
+        axes.set_title("F8: rounds to solve the lock")
+        plain_ticks(axes)
+        _tick(axes, x[(x < 9) | (x % 4 == 0)])  # the others would overlap
+        axes.legend(frameon=False, fontsize=9)
+        freeze_layout(figure)
+    return figure
+
+
+def _solved_figure(records: Records) -> Figure:
+    """A panel per kind of negatives: the seeds of each agent that solved the lock."""
+    counts = {}
+    for name, title in LOCKS.items():
+        runs = {"contrastive-ucb": name, **{agent: f"{name}-control/{agent}" for agent in CONTROLS}}
+        solved = {
+            agent: np.isfinite(records[run].total("solved_at")) for agent, run in runs.items()
+        }
+        counts[title] = {agent: (int(one.sum()), len(one)) for agent, one in solved.items()}
+    with house_style():
+        figure = new_figure(0.8 + 2 * ROW * 5)
+        for axes, (title, one) in zip(figure.subplots(2, 1), counts.items(), strict=True):
+            draw_solved(axes, one)
+            axes.set_title(f"F7: seeds that solved the lock, {title}", fontsize=9)
+        freeze_layout(figure)
+    return figure
+
+
+def _tick(axes: Axes, x: Array) -> None:
+    """A tick at every value of x."""
+    axes.xaxis.set_major_locator(FixedLocator(list(x)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))

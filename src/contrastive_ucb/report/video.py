@@ -1,15 +1,15 @@
-"""Episodes as a video: the game, and under it the bonus of every step so far.
+"""Videos of episodes: the game and, below it, the bonus of every step so far.
 
     +------------------------+
     |  picture of the game   |   enlarged by whole pixels
     +------------------------+
     | episode 0  step  score |
     | bonus 0.0123           |
-    | strip chart            |   all steps of the episode so far, the present one marked
+    | strip chart            |   all steps of the episode so far, the current one marked
     +------------------------+
 
-An agent without a bonus has its largest Q there instead. MP4 needs the extra `video`; a GIF can
-always be written.
+For agents without a bonus the chart shows the largest Q instead. MP4 needs the extra `video`; GIF
+does not.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from contrastive_ucb.core.files import publish_file
 from contrastive_ucb.envs.frames import Picture
 from contrastive_ucb.evaluation.playback import Moment
 
-LEAST_SIDE = 320  # pixels: no video is less wide, no enlarged picture less high
+LEAST_SIDE = 320  # pixels: minimum width of a video and height of an enlarged picture
 CHART_HEIGHT = 84
 MARGIN, LINE = 8, 20  # pixels around the text and from line to line
-FEWEST_STEPS = 16  # the time axis of a chart has room for at least as many
-FLATNESS = 20  # the least part of the largest entry that the axis of values covers
-SHARPNESS = 2  # charts are drawn larger by this factor and shrunk: Pillow's lines have steps
+FEWEST_STEPS = 16  # minimum length of the time axis of a chart
+FLATNESS = 20  # the value axis covers at least 1 / FLATNESS of the largest entry
+SHARPNESS = 2  # charts are drawn larger and shrunk, because Pillow does not antialias lines
 BACKGROUND, FAINT, INK, CURVE = (22, 24, 29), (98, 104, 115), (236, 236, 236), (240, 165, 30)
 
 
 def film(moments: Iterable[Moment], scale: int | None = None) -> Iterator[Picture]:
-    """The frames of the video, one a moment, all of one size.
+    """The frames of the video, one per moment, all of the same size.
 
-    scale  pixels of the video a pixel of the game; by default enough to be seen well
+    scale  video pixels per pixel of the game; by default at least LEAST_SIDE in total
     """
     series: list[float] = []
-    said = ""
+    caption = ""
     for moment in moments:
         if moment.picture is None:
             raise ValueError("a moment has no picture; watch with draws=True")
@@ -51,20 +51,20 @@ def film(moments: Iterable[Moment], scale: int | None = None) -> Iterator[Pictur
             series = []
         name = "bonus" if moment.bonus is not None else "value"
         figure = moment.value if moment.bonus is None else moment.bonus
-        if figure is not None:  # the last moment has none, and keeps what was said before it
+        if figure is not None:  # the last moment has none and keeps the caption before it
             series.append(figure)
-            said = f"{name} {figure:.4g}   action {moment.action}"
+            caption = f"{name} {figure:.4g}   action {moment.action}"
         where = f"episode {moment.episode}   step {moment.step}   score {moment.score:.6g}"
         factor = scale or ceil(LEAST_SIDE / len(moment.picture))
-        yield compose(moment.picture, factor, [where, said], series)
+        yield compose(moment.picture, factor, [where, caption], series)
 
 
 def compose(picture: Picture, scale: int, lines: Sequence[str], series: Sequence[float]) -> Picture:
-    """One frame (height, width, 3) with even sides, which H.264 asks for.
+    """One frame (height, width, 3) with even sides, which H.264 requires.
 
     picture  (h, w, 3), enlarged `scale` times
-    lines    text under it, the last one in the colour of the curve
-    series   what the chart shows
+    lines    text below it, the last line in the color of the curve
+    series   values of the chart
     """
     game = np.asarray(picture, dtype=np.uint8).repeat(scale, 0).repeat(scale, 1)
     height, width = game.shape[:2]
@@ -75,8 +75,8 @@ def compose(picture: Picture, scale: int, lines: Sequence[str], series: Sequence
     frame.paste(Image.fromarray(game), ((full_width - width) // 2, 0))
     pen = ImageDraw.Draw(frame)
     for at, line in enumerate(lines):
-        colour = CURVE if at == len(lines) - 1 else INK
-        pen.text((MARGIN, height + MARGIN + LINE * at), line, colour, font=_font(15))
+        color = CURVE if at == len(lines) - 1 else INK
+        pen.text((MARGIN, height + MARGIN + LINE * at), line, color, font=_font(15))
     chart = strip_chart(series, full_width - 2 * MARGIN, CHART_HEIGHT)
     frame.paste(Image.fromarray(chart), (MARGIN, chart_top))
     return np.asarray(frame)
@@ -85,7 +85,7 @@ def compose(picture: Picture, scale: int, lines: Sequence[str], series: Sequence
 def strip_chart(series: Sequence[float], width: int, height: int) -> Picture:
     """The series as a curve (height, width, 3) with a mark on its last point.
 
-    Both axes end at round numbers, so that they seldom move while the series grows.
+    Both axes end at round numbers, so that they rarely change while the series grows.
     """
     low, high = value_range(series)
     span = max(FEWEST_STEPS, 2 ** ceil(np.log2(max(len(series), 1)))) - 1
@@ -111,9 +111,9 @@ def strip_chart(series: Sequence[float], width: int, height: int) -> Picture:
 
 
 def value_range(series: Sequence[float]) -> tuple[float, float]:
-    """Round numbers around the series: the axis.
+    """The ends of the value axis: round numbers around the series.
 
-    What hardly moves must not look wild: they are at least 1/20 of the largest entry apart.
+    They are at least 1/20 of the largest entry apart, so that small changes look small.
     """
     if not any(series):
         return 0.0, 1.0
@@ -124,26 +124,26 @@ def value_range(series: Sequence[float]) -> tuple[float, float]:
 
 
 def rounded_up(value: float) -> float:
-    """The least of 1, 2 and 5 times a power of ten that is not below a positive value."""
+    """The smallest of 1, 2 and 5 times a power of ten that is at least a positive value."""
     power = 10.0 ** floor(log10(value))
-    digits = (1, 2, 5, 10, 20)  # the last one for a logarithm that was rounded down
+    digits = (1, 2, 5, 10, 20)  # 20 in case the logarithm was rounded down
     return next(power * digit for digit in digits if power * digit >= value)
 
 
 def has_encoder() -> bool:
-    """Whether MP4 can be written here."""
+    """Whether MP4 files can be written."""
     try:
         import imageio.v2  # noqa: F401
         import imageio_ffmpeg
 
         imageio_ffmpeg.get_ffmpeg_exe()
-    except (ImportError, RuntimeError):  # the second: there is no program ffmpeg
+    except (ImportError, RuntimeError):  # RuntimeError: no ffmpeg executable
         return False
     return True
 
 
 def video_path(asked: Path) -> Path:
-    """Where the video goes: as asked, or beside it as a GIF where MP4 cannot be written."""
+    """The path of the video: as requested, or with the suffix .gif if MP4 cannot be written."""
     ending = asked.suffix.lower()
     if ending not in (".mp4", ".gif"):
         raise UserError(f"a video ends in .mp4 or .gif, got {asked}; name it {asked.name}.mp4")
@@ -151,7 +151,7 @@ def video_path(asked: Path) -> Path:
 
 
 def write_video(path: Path, frames: Iterable[Picture], frames_per_second: float) -> int:
-    """Write the frames to an .mp4 or .gif file, whole or not at all; how many there were."""
+    """Write the frames to an .mp4 or .gif file atomically; returns their number."""
     write = _write_gif if path.suffix.lower() == ".gif" else _write_mp4
     count = 0
 
@@ -162,7 +162,7 @@ def write_video(path: Path, frames: Iterable[Picture], frames_per_second: float)
             count += 1
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    ending = path.suffix.lower()  # the encoder looks at it
+    ending = path.suffix.lower()  # the encoder uses it
     publish_file(path, lambda draft: write(draft, counted(), frames_per_second), ending)
     return count
 
@@ -178,7 +178,7 @@ def _write_mp4(path: Path, frames: Iterator[Picture], frames_per_second: float) 
         fps=frames_per_second,
         codec="libx264",
         quality=8,
-        pixelformat="yuv420p",  # what every player knows
+        pixelformat="yuv420p",  # supported by every player
         macro_block_size=2,
         ffmpeg_log_level="error",
     ) as writer:
@@ -188,7 +188,7 @@ def _write_mp4(path: Path, frames: Iterator[Picture], frames_per_second: float) 
 
 def _write_gif(path: Path, frames: Iterator[Picture], frames_per_second: float) -> None:
     first = Image.fromarray(next(frames))
-    hundredths = max(2, round(100 / frames_per_second))  # viewers slow down whatever is faster
+    hundredths = max(2, round(100 / frames_per_second))  # viewers slow down faster GIFs
     first.save(
         path,
         format="GIF",
@@ -200,7 +200,7 @@ def _write_gif(path: Path, frames: Iterator[Picture], frames_per_second: float) 
 
 
 def _between(value: float, low: float, high: float, start: float, end: float) -> float:
-    """The point that lies between start and end as value lies between low and high."""
+    """Map value from [low, high] to [start, end]."""
     return start + (value - low) / (high - low) * (end - start)
 
 

@@ -1,0 +1,117 @@
+"""Figures of the docs pages from results/: rich-lock trajectories and learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from theory import Record
+
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.report.plots import (
+    Curves,
+    Levels,
+    color_of,
+    freeze_layout,
+    house_style,
+    new_figure,
+    palette,
+    panels,
+    plain_ticks,
+)
+from contrastive_ucb.report.scores import natural
+from contrastive_ucb.stats.control_scores import NAMES
+from results import Locks, Runs, agent_name, run_scores, trajectories
+
+MARKS = "xv+1"  # of algorithms that used their whole budget
+FIGURES = {  # by the prefix of the task
+    "DeepSea-": Path("deep", "deepsea.svg"),
+    "MinAtar/": Path("minatar", "curves.svg"),
+    "": Path("deep", "atari.svg"),
+}
+
+
+def trajectories_figure(locks: Locks) -> Figure:
+    """A dot for every seed that solved the lock, a mark for the budget of those that did not."""
+    with house_style():
+        figure = new_figure(3.3)
+        axes = figure.add_subplot()
+        algos = sorted(
+            {algo for algo, _ in locks}, key=lambda name: (name != "contrastive-ucb", name)
+        )
+        for number, algo in enumerate(algos):
+            own = {h: runs for (name, h), runs in sorted(locks.items()) if name == algo}
+            _draw(axes, algo, own, MARKS[number % len(MARKS)])
+        horizons = sorted({h for _, h in locks})
+        axes.set(xscale="log", yscale="log", xlabel="horizon $H$", ylabel="trajectories")
+        axes.set_title("Trajectories to open the rich lock")
+        plain_ticks(axes)
+        axes.set_xticks(horizons, [str(h) for h in horizons])
+        axes.set_xticks([], minor=True)
+        axes.set_ylim(top=axes.get_ylim()[1] * 6)  # room for the legend
+        axes.legend(frameon=False, fontsize=9, loc="upper left")
+        freeze_layout(figure)
+    return figure
+
+
+def _draw(axes: Axes, algo: str, by_horizon: Mapping[int, Runs], mark: str) -> None:
+    color = color_of(algo)
+    opened = {h: own for h, runs in by_horizon.items() if (own := trajectories(runs, solved=True))}
+    for h, own in opened.items():
+        axes.plot([h] * len(own), own, ".", color=color, alpha=0.4, markersize=4)
+    if opened:
+        means = [float(np.mean(own)) for own in opened.values()]
+        axes.plot(list(opened), means, "o-", color=color, markersize=5, label=algo)
+    shut = {
+        h: max(own) for h, runs in by_horizon.items() if (own := trajectories(runs, solved=False))
+    }
+    if shut:
+        axes.plot(list(shut), list(shut.values()), mark, color=color, label=f"{algo}: not opened")
+
+
+def learning_curves(records: Iterable[Record]) -> dict[Path, Figure]:
+    """Training returns of SPR and of SPR-UCB with each bonus, one panel per task, by file."""
+    records = list(records)
+    stored = [[run for run in one.get("runs", []) if "curve" in run] for one in records]
+    groups = [runs for runs in stored if runs and runs[0]["algo"] in ("spr", "spr-ucb")]
+    groups.sort(key=lambda runs: (natural(runs[0]["env"]), runs[0]["steps"], agent_name(runs[0])))
+    lengths: dict[str, set[int]] = {}
+    for runs in groups:
+        lengths.setdefault(runs[0]["env"], set()).add(runs[0]["steps"])
+    controls: dict[str, dict[str, float]] = {}
+    for record in records:
+        if record.get("runs") and record["runs"][0]["algo"] in NAMES:
+            run = record["runs"][0]
+            controls.setdefault(run["env"], {})[agent_name(run)] = float(run_scores(record).mean())
+    curves: dict[Path, dict[str, dict[str, tuple[IntArray, Array]]]] = {}
+    levels: dict[str, Mapping[str, float]] = {}
+    for runs in groups:
+        env, steps = runs[0]["env"], runs[0]["steps"]
+        name = env.removeprefix("MinAtar/").removesuffix("-v1")
+        task = name if len(lengths[env]) == 1 else f"{name}, {steps:,}"
+        file = FIGURES[next(prefix for prefix in FIGURES if env.startswith(prefix))]
+        lines = curves.setdefault(file, {}).setdefault(task, {})
+        lines[agent_name(runs[0])] = _filled([run["curve"] for run in runs], steps)
+        levels[task] = controls.get(env, {})
+    return {file: _figure(own, levels) for file, own in curves.items()}
+
+
+def _figure(curves: Curves, levels: Levels) -> Figure:
+    agents = sorted({agent for lines in curves.values() for agent in lines})
+    label = "return of training episodes"
+    return panels(curves, palette(agents), xlabel="steps", ylabel=label, levels=levels)
+
+
+def _filled(curves: Sequence[Sequence[Any]], steps: int) -> tuple[IntArray, Array]:
+    """Interval ends (n,) and values (n_seeds, n); empty intervals repeat the one before."""
+    values = np.array(curves, dtype=np.float64)  # None becomes NaN
+    for at in range(1, values.shape[1]):
+        gap = np.isnan(values[:, at])
+        values[gap, at] = values[gap, at - 1]
+    ends = np.linspace(0, steps, values.shape[1] + 1)[1:].round().astype(np.int64)
+    known = ~np.isnan(values).any(0)
+    return ends[known], values[:, known]
