@@ -12,7 +12,7 @@ from cli_errors import check_error
 
 from contrastive_ucb.agents.deep.presets import DEEP_PRESETS
 from contrastive_ucb.cli import main
-from contrastive_ucb.commands.train import read_settings, use_threads
+from contrastive_ucb.runs.training import read_settings, use_threads
 
 TINY = "first_update=20 hidden=8 mlp=8 atoms=11 batch_size=4 n_step=3 jumps=2 updates_per_step=1"
 FAST = ["--steps", "24", "--eval-episodes", "4", "--json", "--set", *TINY.split()]

@@ -12,8 +12,8 @@ import imageio.v2
 import pytest
 import torch
 from cli_errors import check_error
-from experiments.training_runs import BREAKOUT, run, training
 from PIL import Image
+from runs.training_runs import BREAKOUT, run, training
 
 from contrastive_ucb.cli import main
 

@@ -6,19 +6,18 @@ from xml.etree import ElementTree
 
 import pytest
 from cli_errors import check_error
-from experiments.sweep_runs import jobs_of, train_table
 from report.pages import write_facts
 from report.score_runs import raw_score, write_atari, write_deep_run
 from report.test_html import Outline
+from runs.sweep_runs import jobs_of, train_table
 
 from contrastive_ucb.cli import main
 from contrastive_ucb.commands.reproduce import ENDINGS, WHAT
 from contrastive_ucb.core import files
 from contrastive_ucb.envs.atari_names import ATARI_100K
-from contrastive_ucb.experiments.catalog import experiment
-from contrastive_ucb.experiments.grid import grid_of
-from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.experiments.training import Training
+from contrastive_ucb.runs.grid import experiment, grid_of
+from contrastive_ucb.runs.store import RunFolder
+from contrastive_ucb.runs.training import Training
 
 NOTHING = "Nothing was run here"
 

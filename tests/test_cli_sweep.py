@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.sweep_runs import jobs_of, results_of, solve_table, to_toml, train_table
 from rich.console import Console
+from runs.sweep_runs import jobs_of, results_of, solve_table, to_toml, train_table
 
 from contrastive_ucb.cli import main
 from contrastive_ucb.commands import sweep as command
 from contrastive_ucb.commands.run_table import LiveTable
 from contrastive_ucb.core.checkpoint import latest_checkpoint
-from contrastive_ucb.experiments.job import Job, run_job
-from contrastive_ucb.experiments.local import cores
-from contrastive_ucb.experiments.progress import RunState, is_busy
-from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.runs.grid import Job
+from contrastive_ucb.runs.pool import cores
+from contrastive_ucb.runs.status import RunState
+from contrastive_ucb.runs.store import RunFolder, is_busy
+from contrastive_ucb.runs.worker import run_job
 
 
 def written(folder: Path, table: dict[str, Any]) -> str:

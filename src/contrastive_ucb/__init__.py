@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Importing them registers them with Gymnasium.
+# Importing the environments registers them with Gymnasium.
 from contrastive_ucb.envs import (
     ContinuousMDP,
     DeepSea,
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from contrastive_ucb.bonus.wrapper import BonusWrapper
     from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
     from contrastive_ucb.evaluation.games import exploitability, game_value, nash, nash_value
-    from contrastive_ucb.experiments.deep_agent import SPRUCB, DeepAgent, evaluate
     from contrastive_ucb.planning.matrix_game import solve_cce, solve_nash
-    from contrastive_ucb.training.learn import Result
-    from contrastive_ucb.training.save import load_agent as load
+    from contrastive_ucb.runs.deep_agent import SPRUCB, DeepAgent, evaluate
+    from contrastive_ucb.runs.result import Result
+    from contrastive_ucb.runs.save import load_agent as load
 
 __version__ = "0.1.0"
 
@@ -71,7 +71,7 @@ __all__ = [
     "suboptimality",
 ]
 
-# These are fetched when first used, so that `cucb --help` need not wait for torch.
+# Imported on first use, because importing torch takes seconds.
 _HOMES = {
     "agents.finite.config": ("AgentConfig", "GameConfig"),
     "agents.finite.contrastive_ucb": ("ContrastiveUCB",),
@@ -81,10 +81,10 @@ _HOMES = {
     "bonus.wrapper": ("BonusWrapper",),
     "evaluation.exact": ("optimal_value", "suboptimality"),
     "evaluation.games": ("exploitability", "game_value", "nash", "nash_value"),
-    "experiments.deep_agent": ("SPRUCB", "DeepAgent", "evaluate"),
+    "runs.deep_agent": ("SPRUCB", "DeepAgent", "evaluate"),
     "planning.matrix_game": ("solve_cce", "solve_nash"),
-    "training.learn": ("Result",),
-    "training.save": ("load",),
+    "runs.result": ("Result",),
+    "runs.save": ("load",),
 }
 
 

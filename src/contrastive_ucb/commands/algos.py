@@ -19,7 +19,7 @@ class Algos:
     env: str = "Pong"
     """The environment whose settings are shown; MinAtar's and DeepSea's are smaller and shorter."""
     json: bool = False
-    """Print the table as one JSON object, the last line of stdout."""
+    """Print the table as one JSON object on stdout and everything else on stderr."""
 
 
 def run(arguments: Sequence[str]) -> None:

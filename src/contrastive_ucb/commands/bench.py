@@ -21,7 +21,7 @@ from contrastive_ucb.core.files import write_atomically
 
 if TYPE_CHECKING:
     from contrastive_ucb.commands.bench_games import Games
-    from contrastive_ucb.training.loop import Session
+    from contrastive_ucb.runs.session import Session
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def _session(seeds: list[int]) -> Session:
     """The F1 setting."""
     from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.envs import LowRankMDP
-    from contrastive_ucb.training.loop import Session
+    from contrastive_ucb.runs.session import Session
 
     envs = [LowRankMDP(n_states=10, n_actions=3, rank=3, horizon=4, seed=s) for s in seeds]
     return Session(ContrastiveUCB(envs, seed=seeds))

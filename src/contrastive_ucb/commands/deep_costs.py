@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from contrastive_ucb.agents.deep.trainer import Trainer
 from contrastive_ucb.commands.bench_deep import Deep, Figures, Sizes
 from contrastive_ucb.commands.bench_memory import full_memory
 from contrastive_ucb.commands.bench_yardstick import KINDS, Rig, elsewhere, find
@@ -24,7 +25,6 @@ from contrastive_ucb.commands.clock import Clock
 from contrastive_ucb.commands.timing import in_turns
 from contrastive_ucb.core.runtime import keep_freed_memory, one_thread, threads
 from contrastive_ucb.experiments.train import Training
-from contrastive_ucb.training.deep import Trainer
 
 Learners = dict[str, Trainer]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from contrastive_ucb.commands.options import emit, parse, run_and_rest
-from contrastive_ucb.commands.train import text_of, use_threads
+from contrastive_ucb.commands.options import emit, parse, run_and_rest, text_of
+from contrastive_ucb.commands.train import use_threads
 from contrastive_ucb.core.checks import check_size
 
 HELP = """usage: cucb eval RUN [options]
@@ -34,7 +34,7 @@ class Evaluate:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the network is; auto takes CUDA where there is any."""
     json: bool = False
-    """Print the summary as one JSON object, the last line of stdout."""
+    """Print the summary as one JSON object on stdout and everything else on stderr."""
 
     def __post_init__(self) -> None:
         check_size("episodes", self.episodes)
@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> None:
 
     from contrastive_ucb.core.runtime import choose_device
     from contrastive_ucb.evaluation.rollouts import digest, evaluate
-    from contrastive_ucb.experiments.trained import load_trained  # imports torch
+    from contrastive_ucb.runs.deep_agent import load_trained  # imports torch
 
     trained = load_trained(Path(path), choose_device(options.device))
     use_threads(options.threads, trained.frame_shape)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import draft_of
-from contrastive_ucb.experiments.store import FULL
+from contrastive_ucb.runs.store import FULL
 
 if TYPE_CHECKING:
     from contrastive_ucb.report.read import Damage

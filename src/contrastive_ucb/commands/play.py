@@ -9,13 +9,13 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from contrastive_ucb.commands.options import emit, parse, run_and_rest
-from contrastive_ucb.commands.train import text_of, use_threads
+from contrastive_ucb.commands.options import emit, parse, run_and_rest, text_of
+from contrastive_ucb.commands.train import use_threads
 from contrastive_ucb.core.checks import check_size
 
 if TYPE_CHECKING:
     from contrastive_ucb.evaluation.playback import Moment, Viewing
-    from contrastive_ucb.experiments.trained import Trained
+    from contrastive_ucb.runs.deep_agent import Trained
 
 HELP = """usage: cucb play RUN [options]
 
@@ -51,7 +51,7 @@ class Play:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the network is; auto takes CUDA where there is any."""
     json: bool = False
-    """Print the summary as one JSON object, the last line of stdout."""
+    """Print the summary as one JSON object on stdout and everything else on stderr."""
 
     def __post_init__(self) -> None:
         for name, least in (("episodes", 1), ("seed", 0), ("max_steps", 1)):
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> None:
 
     from contrastive_ucb.core.runtime import choose_device
     from contrastive_ucb.evaluation.playback import Viewing
-    from contrastive_ucb.experiments.trained import load_trained  # imports torch
+    from contrastive_ucb.runs.deep_agent import load_trained  # imports torch
 
     trained = load_trained(Path(path), choose_device(options.device))
     use_threads(options.threads, trained.frame_shape)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from contrastive_ucb.experiments.progress import STATES, RunState
+from contrastive_ucb.runs.status import STATES, RunState
 
 
 def table_of(states: Sequence[RunState]) -> str:

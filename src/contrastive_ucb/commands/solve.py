@@ -1,45 +1,43 @@
-"""`cucb solve ENV`: an algorithm on an MDP or a game, for one seed or several."""
+"""`cucb solve ENV`: run an algorithm on an MDP or a game."""
 
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS, game_preset, preset
 from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.commands.solve_envs import ENVIRONMENTS, File
-from contrastive_ucb.core.checks import check_size
-from contrastive_ucb.experiments.environments import family_of
+from contrastive_ucb.commands.solve_envs import ENVIRONMENTS
+from contrastive_ucb.core.checks import check_size, hint
+from contrastive_ucb.runs.problem import Problem, family_of, problem_of
 
 E = TypeVar("E")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What to run, for how long, and where to."""
+    """Algorithm, length, seeds and output folder."""
 
     algo: str = "contrastive-ucb"
-    """contrastive-ucb or a peer, in games contrastive-ulcb or a peer; cucb solve --help has all."""
+    """contrastive-ucb or a peer, in games contrastive-ulcb or a peer; see cucb solve --help."""
     rounds: int = 1000
     """Rounds K; each costs H trajectories, with networks H times --trajectories."""
     seed: int = 0
-    """The first seed, of the run and of the environment."""
+    """The first seed of runs and environments."""
     seeds: int = 1
-    """How many seeds, from --seed on; they equal separate runs. Networks learn them one by one."""
+    """Number of seeds, starting at --seed; the results equal those of separate runs."""
     env_seed: int | None = None
-    """One environment for all seeds; by default each seed has its own."""
+    """Seed of the environment; by default the seed of the run."""
     out: Path = Path("runs")
-    """Where run folders go. Repeating a command resumes it, or shows what is finished."""
+    """Folder of the runs. Repeating a command resumes unfinished runs."""
     checkpoint_seconds: float = 30.0
     """Seconds between checkpoints."""
     json: bool = False
-    """Print the summary as one JSON object, the last line of stdout."""
+    """Print the summary as one JSON object on stdout and everything else on stderr."""
 
     def __post_init__(self) -> None:
         for name, least in (("rounds", 1), ("seeds", 1), ("seed", 0)):
@@ -54,7 +52,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Solve(Generic[E]):
-    """Run an algorithm on an MDP; if it is finite, regret, model error and optimism are exact."""
+    """Run an algorithm on an MDP. In a finite MDP regret, model error and optimism are exact."""
 
     env: E
     run: Run
@@ -63,7 +61,7 @@ class Solve(Generic[E]):
 
 @dataclass(frozen=True)
 class SolveGame(Generic[E]):
-    """Run an algorithm on a zero-sum game; if it is finite, duality gap and bounds are exact."""
+    """Run an algorithm on a zero-sum game. In a finite game duality gap and bounds are exact."""
 
     env: E
     run: Run
@@ -78,9 +76,7 @@ def run(arguments: Sequence[str]) -> None:
         raise ValueError(f"name an environment before {arguments[0]}: {', '.join(ENVIRONMENTS)}")
     name, *rest = arguments
     if name not in ENVIRONMENTS:
-        close = get_close_matches(name, ENVIRONMENTS, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(ENVIRONMENTS)}"
-        raise ValueError(f"no environment is called {name!r}; {hint}")
+        raise ValueError(f"no environment is called {name!r}; {hint(name, ENVIRONMENTS)}")
     kind: Any = ENVIRONMENTS[name]
     prog = f"cucb solve {name}"
     if _is_game(name, rest):
@@ -94,86 +90,58 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _solve(name: str, command: Solve[Any] | SolveGame[Any]) -> None:
-    from contrastive_ucb.experiments.solve import Problem, overall, solve  # imports torch
+    from contrastive_ucb.runs.loop import overall, solve
 
     options = command.run
-    problem = Problem(
-        env=name,
-        env_settings=_env_settings(command),
-        algo=options.algo,
-        agent_settings=asdict(command.agent),
-        rounds=options.rounds,
-        env_seed=options.env_seed,
-    )
+    problem = problem_of_command(name, command)
     seeds = range(options.seed, options.seed + options.seeds)
-    with warnings.catch_warnings():
-        warnings.showwarning = _say_once()
-        summaries = solve(
-            problem,
-            seeds,
-            options.out,
-            checkpoint_seconds=options.checkpoint_seconds,
-            say=lambda line: print(line, file=sys.stderr),
-        )
+    summaries = solve(
+        problem,
+        seeds,
+        options.out,
+        checkpoint_seconds=options.checkpoint_seconds,
+        say=lambda line: print(line, file=sys.stderr),
+    )
     summary = overall(summaries)
     emit(summary, options.json, _text(summary))
 
 
-def _say_once() -> Callable[..., None]:
-    """Shows a warning as one line, without a place in the code, and once for all seeds."""
-    said: set[str] = set()
-
-    def show(message: Warning | str, *where: object, **written: object) -> None:
-        line = f"cucb: {' '.join(str(message).split())}"
-        if line not in said:
-            print(line, file=sys.stderr)
-        said.add(line)
-
-    return show
-
-
-def _env_settings(command: Solve[Any] | SolveGame[Any]) -> dict[str, Any]:
-    """The environment's own arguments; --rank speaks for the model, and here for the truth too."""
-    settings = asdict(command.env)
-    if "true_rank" in settings:
-        default = getattr(command.env, "default_rank", 3)
-        ranks = (settings.pop("true_rank"), command.agent.rank, default)
-        settings["rank"] = next(rank for rank in ranks if rank is not None)
-    if "reward_kind" in settings:
-        settings["reward"] = settings.pop("reward_kind")
-    if "n_column_actions" in settings:
-        rows, columns = settings["n_actions"], settings.pop("n_column_actions")
-        settings["n_actions"] = [rows, rows if columns is None else columns]
-    if "id" in settings:
-        settings["env_id"] = settings.pop("id")
-    if isinstance(command.env, File):
-        settings = {"path": str(command.env.path), "rank": command.agent.rank}
-    return settings
+def problem_of_command(name: str, command: Solve[Any] | SolveGame[Any]) -> Problem:
+    """The problem that the parsed options describe."""
+    default: Any = type(command.env)()
+    env = {
+        key: str(value) if isinstance(value, Path) else value
+        for key, value in asdict(command.env).items()
+        if value != getattr(default, key)
+    }
+    agent = {key: value for key, value in asdict(command.agent).items() if value is not None}
+    options = command.run
+    return problem_of(name, options.algo, env | agent, options.rounds, options.env_seed)
 
 
 def _is_game(name: str, arguments: Sequence[str]) -> bool:
-    """Games have settings of their own, so this is known before the options are read."""
+    """Whether it is a game, which has other settings; known before the options are parsed."""
     if name == "file":
         path = _given("--path", arguments)
         if path is None and not {"-h", "--help"} & set(arguments):
-            raise ValueError("which file? pass --path my.npz")
+            raise ValueError("env 'file' needs a file; pass --path my.npz")
         return path is not None and family_of(name, {"path": path}) == "game"
     return family_of(name, {}) == "game"
 
 
 def _given(option: str, arguments: Sequence[str]) -> str | None:
-    """An option that decides about the others is read before them; the last one wins."""
-    found = None
+    """The value of an option before all options are parsed; the last one counts."""
+    value = None
     for at, word in enumerate(arguments):
         if word == option and at + 1 < len(arguments):
-            found = arguments[at + 1]
+            value = arguments[at + 1]
         if word.startswith(f"{option}="):
-            found = word.removeprefix(f"{option}=")
-    return found
+            value = word.removeprefix(f"{option}=")
+    return value
 
 
 def _text(summary: dict[str, Any]) -> str:
-    """The summary for people, a line a figure."""
+    """The summary as text, one line per entry."""
     count = len(summary.get("runs", [summary]))
     lines = [f"{summary['algo']} on {summary['env']}, {count} seed{'s' * (count > 1)}"]
     for name, value in summary.items():
@@ -189,8 +157,8 @@ def _text(summary: dict[str, Any]) -> str:
 def _help() -> str:
     lines = [f"  {name:14} {kind.__doc__}" for name, kind in ENVIRONMENTS.items()]
     return (
-        "usage: cucb solve ENV [options]\n\nRun an algorithm on an MDP or zero-sum game and"
-        " account for it,\nexactly where it is finite.\n\nenvironments:\n"
+        "usage: cucb solve ENV [options]\n\nRun an algorithm on an MDP or zero-sum game and measure"
+        " regret or duality gap,\nexactly if the environment is finite.\n\nenvironments:\n"
         + "\n".join(lines)
         + "\n\nalgorithms (--algo)"
         f"\n  on MDPs   {', '.join(PRESETS)}\n  on games  {', '.join(GAME_PRESETS)}\n\n"

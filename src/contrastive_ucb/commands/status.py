@@ -9,7 +9,7 @@ from pathlib import Path
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.commands.run_table import summary_of, table_of
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.experiments.progress import states_of, watched_folder
+from contrastive_ucb.runs.status import states_of, watched_folder
 
 HELP = """usage: cucb status FOLDER [--json]
 
@@ -23,7 +23,7 @@ class Status:
     """Show what state the runs of a folder are in."""
 
     json: bool = False
-    """Print the states as one JSON object, the last line of stdout."""
+    """Print the states as one JSON object on stdout and everything else on stderr."""
 
 
 def run(arguments: Sequence[str]) -> None:

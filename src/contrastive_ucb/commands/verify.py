@@ -65,11 +65,11 @@ def run(arguments: Sequence[str]) -> None:
         print(HELP)  # and the options follow
     options = parse(Verify, rest, "cucb verify", Verify())
 
-    from contrastive_ucb.experiments.local import cores
     from contrastive_ucb.facts.plan import read_plan
     from contrastive_ucb.facts.rows import text_of
     from contrastive_ucb.facts.summary import NAME, check_place, summary_of, write_summary
     from contrastive_ucb.facts.verify import verify
+    from contrastive_ucb.runs.pool import cores
 
     plan = read_plan(options.quick, options.seeds).choose(names)
     if options.out is not None:

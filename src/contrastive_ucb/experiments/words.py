@@ -1,17 +1,11 @@
-"""Build the command line of a run: the words of `cucb solve` and `cucb train`.
-
-A task has the settings that the user gave. A specification has the value of every setting, and the
-command mentions only those that differ from its defaults.
-"""
+"""Commands of runs whose spec.json has no inputs, for modules that still import this name."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from contrastive_ucb.agents.deep.presets import BONUSES, DEEP_PRESETS, configure
@@ -19,27 +13,30 @@ from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS
 from contrastive_ucb.agents.simple.config import SIZES, configure_simple
 from contrastive_ucb.envs.registry import frame_shape_of
 from contrastive_ucb.evaluation.rollouts import default_episodes
-from contrastive_ucb.experiments.problem import Problem
-from contrastive_ucb.experiments.settings import WORDS
-from contrastive_ucb.experiments.spec import RunSpec, plain_json
-from contrastive_ucb.experiments.training import Training
+from contrastive_ucb.runs.problem import OPTIONS as WORDS
+from contrastive_ucb.runs.spec import RunSpec, command_words, commands, plain_json
+from contrastive_ucb.runs.spec import consecutive as neighbours
+from contrastive_ucb.runs.spec import value_text as text_of
+from contrastive_ucb.runs.training import Training
+
+__all__ = [
+    "commands",
+    "deep_changes",
+    "flat",
+    "neighbours",
+    "spec_elsewhere",
+    "text_of",
+    "words_of_spec",
+]
 
 UNKNOWN_FILE = "FILE.npz"  # a specification knows the content of a file, not its place
-
-
-def words_of_task(task: Problem | Training, eval_episodes: int | None = None) -> list[str]:
-    """The words for a task, without seeds and folder."""
-    if isinstance(task, Training):
-        return _train(task.env, task.algo, task.settings, task.steps, eval_episodes)
-    env = dict(task.env_settings)
-    if task.env == "file":  # its rank is that of the agent
-        env = {"path": Path(env["path"]).absolute()}
-    return _solve(task.env, task.algo, env, task.agent_settings, task.env_seed, task.rounds)
 
 
 def words_of_spec(spec: RunSpec, eval_episodes: int | None = None) -> list[str]:
     """The words for a specification of the suite `solve` or `train`."""
     config = spec.config
+    if spec.inputs is not None and spec.kind is not None:
+        return command_words(spec.kind, spec.inputs, eval_episodes)
     if spec.suite == "train":
         env = str(config.get("env", spec.task))
         steps = config.get("steps", 100_000)
@@ -64,27 +61,6 @@ def spec_elsewhere(spec: RunSpec, env: str) -> RunSpec:
     return replace(spec, task=env, config={**config, "env": env})
 
 
-def commands(words: Sequence[str], seeds: Sequence[int], root: Path | None) -> list[str]:
-    """What runs these seeds into the store `root`, one command for neighbouring seeds."""
-    out = [] if root is None else ["--out", str(root)]
-    return [
-        shlex.join([*words, "--seed", str(first), *_count(count), *out])
-        for first, count in neighbours(seeds)
-    ]
-
-
-def neighbours(seeds: Sequence[int]) -> list[tuple[int, int]]:
-    """Runs of consecutive seeds: the first of each, and how many they are."""
-    found: list[tuple[int, int]] = []
-    for seed in sorted(set(seeds)):
-        first, count = found[-1] if found else (seed, 0)
-        if count and seed == first + count:
-            found[-1] = (first, count + 1)
-        else:
-            found.append((seed, 1))
-    return found
-
-
 def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The settings of nested mappings, each with its keys joined by dots."""
     for key, value in config.items():
@@ -92,13 +68,6 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-
-def text_of(value: Any) -> str:
-    """A value as --set reads it and labels write it."""
-    if isinstance(value, (list, tuple)):
-        return ",".join(text_of(one) for one in value)
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def _train(
@@ -181,7 +150,3 @@ def _finite_changes(spec: RunSpec) -> dict[str, Any]:
         return {}
     mine = plain_json(asdict(usual), "agent")
     return {key: value for key, value in own.items() if mine.get(key) != value}
-
-
-def _count(seeds: int) -> list[str]:
-    return ["--seeds", str(seeds)] if seeds > 1 else []

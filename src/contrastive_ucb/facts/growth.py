@@ -9,10 +9,10 @@ from contrastive_ucb.agents.finite.parts import checked_negatives
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.batch import EnvBatch
-from contrastive_ucb.experiments.environments import make_env
 from contrastive_ucb.facts.bounds import recovery_bound
 from contrastive_ucb.facts.outcome import RESAMPLES, Case, Outcome, mean_interval, of_interval
 from contrastive_ucb.facts.run import Run
+from contrastive_ucb.runs.problem import make_env
 from contrastive_ucb.stats.bootstrap import LEVEL, percentile_interval
 from contrastive_ucb.stats.slopes import slope, slope_interval
 

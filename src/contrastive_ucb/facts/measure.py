@@ -12,7 +12,7 @@ from contrastive_ucb.core.events import on_grid
 from contrastive_ucb.facts.probes import make_probes
 from contrastive_ucb.facts.record import Record
 from contrastive_ucb.facts.run import Run
-from contrastive_ucb.training.loop import Session
+from contrastive_ucb.runs.session import Session
 
 PER_DECADE = 10  # rounds of a curve that are kept
 NUMBERS = (int, float, type(None))

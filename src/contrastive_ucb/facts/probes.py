@@ -36,7 +36,7 @@ from contrastive_ucb.facts.bounds import (
 from contrastive_ucb.facts.classes import Together, contrastive_twins, product_model
 from contrastive_ucb.planning.value_iteration import occupancy
 from contrastive_ucb.representation.tabular_fit import FiniteModel
-from contrastive_ucb.training.loop import Session
+from contrastive_ucb.runs.session import Session
 
 Figures = dict[str, Array]
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contrastive_ucb.experiments.problem import Problem
+from contrastive_ucb.runs.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -293,3 +293,8 @@ def _with(config: RainbowConfig, settings: Mapping[str, Any]) -> RainbowConfig:
     own = {key: value for key, value in settings.items() if not key.startswith("bonus.")}
     inner = {key[6:]: value for key, value in settings.items() if key.startswith("bonus.")}
     return replace(config, **own, bonus=replace(config.bonus, **inner))
+
+
+def suitable_threads(frame_shape: tuple[int, ...]) -> int:
+    """The number of threads for these frames: only the Atari networks gain from a second one."""
+    return 2 if choose_encoder(frame_shape) == "atari" else 1
