@@ -12,14 +12,15 @@ from cli_errors import check_error
 
 from contrastive_ucb.agents.deep.presets import DEEP_PRESETS
 from contrastive_ucb.cli import main
-from contrastive_ucb.runs.training import read_settings, use_threads
+from contrastive_ucb.commands.train import use_threads
+from contrastive_ucb.runs.training import read_settings
 
 TINY = "first_update=20 hidden=8 mlp=8 atoms=11 batch_size=4 n_step=3 jumps=2 updates_per_step=1"
 FAST = ["--steps", "24", "--eval-episodes", "4", "--json", "--set", *TINY.split()]
 
 
 def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    summary: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    summary: dict[str, Any] = json.loads(capsys.readouterr().out)  # nothing else
     return summary
 
 
@@ -64,8 +65,8 @@ def test_algos_shows_every_algorithm_and_where_they_differ(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["algos", "--json"]) == 0
-    said = capsys.readouterr().out
-    table = json.loads(said.splitlines()[-1])
+    printed = capsys.readouterr()
+    table, said = json.loads(printed.out), printed.err
     assert table["algos"].keys() == {*DEEP_PRESETS, "simple"}
     assert table["algos"]["otr"]["settings"]["updates_per_step"] == 8
     assert "atoms" not in table["algos"]["otr"]["settings"]  # alike in all

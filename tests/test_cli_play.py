@@ -165,7 +165,7 @@ def test_a_device_that_is_not_there_is_an_error(
     command: str, sea: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    check_error([command, str(sea), "--device", "cuda"], "torch finds no CUDA here", capsys)
+    check_error([command, str(sea), "--device", "cuda"], "torch finds no CUDA", capsys)
     assert main([command, str(sea), "--device", "cpu", "--episodes", "1"]) == 0
 
 

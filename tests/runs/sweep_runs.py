@@ -6,8 +6,7 @@ from typing import Any
 
 from runs.training_runs import TINY
 
-from contrastive_ucb.runs.grid import grid_of
-from contrastive_ucb.runs.grid import Job
+from contrastive_ucb.runs.grid import Job, grid_of
 
 LOWRANK = {"n_states": 6, "n_actions": 2, "rank": 2, "horizon": 3}
 

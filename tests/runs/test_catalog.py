@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from contrastive_ucb.agents.deep.presets import ALGORITHMS
-from contrastive_ucb.agents.finite.presets import game_preset, preset
 from contrastive_ucb.commands import solve as command
 from contrastive_ucb.commands import train as train_command
 from contrastive_ucb.commands.options import parse
@@ -28,23 +27,8 @@ def identities(name: str) -> set[tuple[str, int]]:
 
 def of_solve(words: list[str]) -> set[tuple[str, int]]:
     """The runs of `cucb solve` with these words."""
-    name, *rest = words
-    kind: Any = command.ENVIRONMENTS[name]
-    algo = command._given("--algo", rest)
-    if command._is_game(name, rest):
-        algo = algo or "contrastive-ulcb"
-        for_game = command.SolveGame(kind(), command.Run(algo=algo), game_preset(algo))
-        asked: Any = parse(command.SolveGame[kind], rest, "", for_game)
-    else:
-        algo = algo or "contrastive-ucb"
-        asked = parse(
-            command.Solve[kind],
-            rest,
-            "",
-            command.Solve(kind(), command.Run(algo=algo), preset(algo)),
-        )
-    problem = command.problem_of_command(name, asked)
-    first, count = asked.run.seed, asked.run.seeds
+    problem, options = command.parse_command(words)
+    first, count = options.seed, options.seeds
     return {(problem.spec(seed).identity(), seed) for seed in range(first, first + count)}
 
 

@@ -262,7 +262,9 @@ def test_an_own_environment_must_be_given_again(
 
 def test_a_return_outside_the_support_is_warned_of_once() -> None:
     settings = {**TINY, "support": (0.0, 2.0)}
-    with pytest.warns(UserWarning, match=r"outside the C51 support \[0, 2\]; .* support=0,6") as all_:
+    with pytest.warns(
+        UserWarning, match=r"outside the C51 support \[0, 2\]; .* support=0,6"
+    ) as all_:
         cu.SPRUCB(lambda: Corridor(5.0), settings=settings).learn(steps=60, progress=False)
     assert len(all_) == 1
 

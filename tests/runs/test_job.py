@@ -12,8 +12,8 @@ from contrastive_ucb.cli import main
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs import loop, session
 from contrastive_ucb.runs.grid import Job
-from contrastive_ucb.runs.worker import run_job
 from contrastive_ucb.runs.training import Training
+from contrastive_ucb.runs.worker import run_job
 
 GAME = {
     "env": "lowrank-game",

@@ -17,12 +17,10 @@ import pytest
 from runs.sweep_runs import jobs_of, results_of, solve_table, train_table
 
 from contrastive_ucb.runs import pool
-from contrastive_ucb.runs.grid import Job
-from contrastive_ucb.runs.worker import run_job
+from contrastive_ucb.runs.grid import Job, Resources
 from contrastive_ucb.runs.pool import run_local
-from contrastive_ucb.runs.store import is_busy
-from contrastive_ucb.runs.grid import Resources
-from contrastive_ucb.runs.store import RunFolder
+from contrastive_ucb.runs.store import RunFolder, is_busy
+from contrastive_ucb.runs.worker import run_job
 
 # Reads the job, notes that it began, does what SCRIPT says of its seed, and finishes it.
 STUB = """
@@ -196,7 +194,7 @@ def test_workers_have_one_thread_and_the_gpus_that_they_asked_for(
     stub: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    real = process.subprocess.Popen
+    real = pool.subprocess.Popen
 
     def noting(*arguments: Any, **options: Any) -> Any:
         seen.append(options["env"])
@@ -204,7 +202,7 @@ def test_workers_have_one_thread_and_the_gpus_that_they_asked_for(
 
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    monkeypatch.setattr(process.subprocess, "Popen", noting)
+    monkeypatch.setattr(pool.subprocess, "Popen", noting)
     with_gpu = [replace(job, resources=Resources(gpus=1)) for job in stub[1:2]]
     run_local([*stub[:1], *with_gpu], tmp_path, 1)
     # As on a cluster: what asks for no GPU must not use one that happens to be there.

@@ -11,13 +11,11 @@ from runs.sweep_runs import jobs_of, solve_table, train_table
 
 from contrastive_ucb.commands.sweep import find_grid
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.report.missing import missing_runs, read_folder
 from contrastive_ucb.runs import grid as plan
-from contrastive_ucb.runs.grid import Grid
-from contrastive_ucb.runs.grid import Job
-from contrastive_ucb.runs.grid import remembered
+from contrastive_ucb.runs.grid import Grid, Job, remembered
 from contrastive_ucb.runs.status import states_of, watched_folder
 from contrastive_ucb.runs.store import RunFolder
-from contrastive_ucb.report.missing import missing_runs, read_folder
 
 
 def write_mdp(path: Path, scale: float = 1.0) -> None:

@@ -69,7 +69,7 @@ def test_what_was_lost_is_tried_again_so_many_times(end: Ended, tmp_path: Path) 
     assert errors == {folder: end.reason()}
     # The folder says so too, because the worker could not.
     assert json.loads((folder / "FAILED").read_text())["error"] == end.reason()
-    assert said[0] == (f"{three[0].folder(Path())}: {end.reason()}; it is tried again (1 of 2)")
+    assert said[0] == (f"{three[0].folder(Path())}: {end.reason()}; retry 1 of 2")
     assert len(said) == 4
     assert runner.stopped
 
@@ -138,7 +138,7 @@ def test_what_is_finished_elsewhere_is_an_error(there: bool, tmp_path: Path) -> 
         job.folder(tmp_path).mkdir(parents=True)
     runner = Scripted({0: [Ended(0)]})
     [said] = run_all([job], tmp_path, runner, 1, retries=1).values()
-    assert "do all see it, and have the same version" in said
+    assert "do all nodes see it, with the same version" in said
 
 
 def test_the_runner_is_stopped_whatever_happens(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_the_runner_is_stopped_whatever_happens(tmp_path: Path) -> None:
     ("ended", "lost", "says"),
     [
         (Ended(1, "no disk"), False, "no disk"),
-        (Ended(130), False, "stopped by somebody else"),
+        (Ended(130), False, "stopped from outside"),
         (Ended(7), False, "exit code 7"),
         (Ended(-11), True, "SIGSEGV"),
         (Ended(None, "its node died"), True, "its node died"),

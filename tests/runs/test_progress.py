@@ -10,8 +10,7 @@ from runs.sweep_runs import jobs_of, solve_table, train_table
 from contrastive_ucb.commands.run_table import counted, table_of
 from contrastive_ucb.core.checkpoint import save_checkpoint
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.runs.grid import Grid
-from contrastive_ucb.runs.grid import Job
+from contrastive_ucb.runs.grid import Grid, Job
 from contrastive_ucb.runs.status import (
     RunState,
     last_lines,

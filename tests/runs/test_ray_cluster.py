@@ -217,7 +217,7 @@ def test_ctrl_c_lets_runs_save_and_ends_a_ray_of_our_own(
     process.send_signal(signal.SIGINT)
     table, said = process.communicate(timeout=120)
     assert (process.returncode, table) == (130, "")
-    assert "the runs that were under way are saved" in said.splitlines()[-2]
+    assert "the running runs are saved" in said.splitlines()[-2]
     assert max(saved(job.folder(out)) for job in jobs) > 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in below)
     assert not list(Path(alone["HOME"]).iterdir())

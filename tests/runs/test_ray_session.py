@@ -11,8 +11,8 @@ import pytest
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs import ray as ray_session
-from contrastive_ucb.runs.ray import RaySession, check_address
 from contrastive_ucb.runs.grid import Resources
+from contrastive_ucb.runs.ray import RaySession, check_address
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,9 @@ def test_somebody_listens_who_is_not_ray(listener: str, monkeypatch: pytest.Monk
     """Ray itself would wait for minutes."""
     monkeypatch.setattr(ray_session, "ANSWER_SECONDS", 0.5)
     monkeypatch.setattr(ray_session, "JOIN", "import time; time.sleep(60)")
-    with pytest.raises(UserError, match=r"no Ray cluster .* \(no answer in 0.5 s\); start one"):
+    with pytest.raises(
+        UserError, match=r"cannot join a Ray cluster .* \(no answer in 0.5 s\); start one"
+    ):
         RaySession(listener).ray()
 
 
@@ -95,7 +97,7 @@ def test_somebody_listens_who_is_not_ray(listener: str, monkeypatch: pytest.Monk
     [
         ("raise SystemExit('one\\ntwo')", r"\(two\); start one with ray start --head"),
         ("class AuthenticationError(Exception): pass\nraise AuthenticationError", "RAY_AUTH_MODE"),
-        ("raise SystemExit(1)", "does not say why"),
+        ("raise SystemExit(1)", "no reason given"),
     ],
 )
 def test_ray_refuses(join: str, says: str, listener: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,9 @@ from runs.sweep_runs import jobs_of, results_of, solve_table, train_table
 
 from contrastive_ucb.runs import pool
 from contrastive_ucb.runs import ray as cluster
-from contrastive_ucb.runs.ray import run_in_process, run_ray
 from contrastive_ucb.runs.grid import Job
-from contrastive_ucb.runs.worker import run_job
-from contrastive_ucb.runs.worker import EXIT_DONE, EXIT_FAILED
+from contrastive_ucb.runs.ray import run_ray
+from contrastive_ucb.runs.worker import EXIT_DONE, EXIT_FAILED, run_job
 
 HERE = str(Path.cwd())
 

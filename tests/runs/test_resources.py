@@ -4,14 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from runs.sweep_runs import jobs_of, solve_table, train_table
 from hypothesis import given
 from hypothesis import strategies as st
+from runs.sweep_runs import jobs_of, solve_table, train_table
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.runs.grid import grid_of
-from contrastive_ucb.runs.grid import Job
-from contrastive_ucb.runs.grid import Resources
+from contrastive_ucb.runs.grid import Job, Resources, grid_of
 
 
 def test_a_grid_asks_for_its_runs_and_a_part_for_its_own() -> None:

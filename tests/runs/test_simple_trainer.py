@@ -10,10 +10,10 @@ from agents.simple_play import BREAKOUT, SEA, TINY
 from runs.training_runs import same
 
 from contrastive_ucb.agents.simple.config import configure_simple
+from contrastive_ucb.agents.simple.trainer import SimpleTrainer
 from contrastive_ucb.core.events import Event
 from contrastive_ucb.envs.gym_frames import GymFrames
 from contrastive_ucb.runs.training import Training
-from contrastive_ucb.agents.simple.trainer import SimpleTrainer
 
 
 @pytest.fixture(autouse=True)

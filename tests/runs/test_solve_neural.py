@@ -15,10 +15,9 @@ from contrastive_ucb.agents.finite.config import NeuralConfig
 from contrastive_ucb.cli import main
 from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.runs.problem import problem_of
-from contrastive_ucb.runs.loop import overall, solve
-from contrastive_ucb.runs.problem import Problem
 from contrastive_ucb.representation import neural_fit
+from contrastive_ucb.runs.loop import overall, solve
+from contrastive_ucb.runs.problem import Problem, problem_of
 
 QUICK = {
     "trajectories": 4,
@@ -75,7 +74,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
         solve(problem(env), [0], tmp_path / "cut", progress=False, checkpoint_seconds=0)
     said: list[str] = []
     cut = solve(problem(env), [0], tmp_path / "cut", progress=False, say=said.append)
-    assert said == ["1 runs go on from round 2"]
+    assert said == ["1 runs continue from round 2"]
     assert without_time(cut[0]) == without_time(whole[0])
     one, other = (Path(runs[0]["run_dir"]) for runs in (whole, cut))
     assert (one / "metrics.jsonl").read_bytes() == (other / "metrics.jsonl").read_bytes()
@@ -128,7 +127,7 @@ def test_killed_and_repeated_is_the_same_to_the_byte(
     assert list(tmp_path.glob(f"{folder}/checkpoints/step_*"))
     assert not list(tmp_path.glob(f"{folder}/DONE"))
     assert main([*words, "--out", str(tmp_path / "cut")]) == 0
-    assert "1 runs go on from round" in capsys.readouterr().err
+    assert "1 runs continue from round" in capsys.readouterr().err
     assert main([*words, "--out", str(tmp_path / "whole")]) == 0
     assert "go on from" not in capsys.readouterr().err
     one, other = (next((tmp_path / name).rglob("metrics.jsonl")) for name in ("cut", "whole"))

@@ -13,9 +13,8 @@ import pytest
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs import store
-from contrastive_ucb.runs.store import is_busy
 from contrastive_ucb.runs.spec import RunSpec
-from contrastive_ucb.runs.store import RunBusyError, RunFolder
+from contrastive_ucb.runs.store import RunBusyError, RunFolder, is_busy
 
 SPEC = RunSpec("theory", "contrastive-ucb", "lock", 0, {"rounds": 800})
 
@@ -75,9 +74,7 @@ def test_a_damaged_spec_is_one_clear_line(tmp_path, text):
     path = SPEC.folder(tmp_path)
     path.mkdir(parents=True)
     (path / "spec.json").write_text(text)
-    with pytest.raises(
-        UserError, match=r"spec\.json is damaged .*; remove it"
-    ) as caught:
+    with pytest.raises(UserError, match=r"spec\.json is damaged .*; remove it") as caught:
         RunFolder(SPEC, tmp_path).__enter__()
     assert "\n" not in str(caught.value)
 
@@ -111,9 +108,7 @@ def test_a_damaged_done_file_is_one_clear_line(tmp_path, keep):
         run.finish({"final_gap": 0.125})
     done = run.path / "DONE"
     done.write_text(done.read_text()[:keep])
-    with pytest.raises(
-        UserError, match=r"DONE is damaged .*; remove .*DONE"
-    ) as caught:
+    with pytest.raises(UserError, match=r"DONE is damaged .*; remove .*DONE") as caught:
         run.summary()
     assert "\n" not in str(caught.value)
 

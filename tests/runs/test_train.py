@@ -25,6 +25,7 @@ from runs.training_runs import (
 
 from contrastive_ucb.agents.deep.presets import BONUSES, DEEP_PRESETS
 from contrastive_ucb.agents.deep.rainbow import Rainbow
+from contrastive_ucb.agents.deep.trainer import Averages, Trainer
 from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import Event
@@ -34,11 +35,9 @@ from contrastive_ucb.envs.registry import make_deep_env
 from contrastive_ucb.evaluation import rollouts
 from contrastive_ucb.evaluation.rollouts import evaluate
 from contrastive_ucb.runs import loop as module
-from contrastive_ucb.runs.store import find_run
-from contrastive_ucb.runs.store import RunFolder
-from contrastive_ucb.runs.training import Training
 from contrastive_ucb.runs.deep_agent import load_trained
-from contrastive_ucb.agents.deep.trainer import Averages, Trainer
+from contrastive_ucb.runs.store import RunFolder, find_run
+from contrastive_ucb.runs.training import Training
 
 
 @pytest.fixture(autouse=True)

@@ -68,7 +68,7 @@ def test_atari_goes_on_in_the_middle_of_an_episode(game: str, tmp_path: Path) ->
     task = training(game, steps=24)
     whole = run(task, tmp_path / "whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module._Run, "_save", saving_then_stopping(module._Run._save, 22))
+        patch.setattr(module._DeepRun, "_save", saving_then_stopping(module._DeepRun._save, 22))
         with pytest.raises(Stop):
             run(task, tmp_path / "parts", every=0.0)
     same_results(whole, run(task, tmp_path / "parts"))
@@ -84,14 +84,13 @@ def saving_then_stopping(save: Any, at: int) -> Any:
 
 
 def stopping_at(step: int) -> Any:
-    real = module.progress_values
+    """An observer of the progress bar that raises `Stop` at a step."""
 
-    def stopping(event: Any) -> dict[str, float]:
+    def observe(event: Any) -> None:
         if event.step == step:
             raise Stop
-        return real(event)
 
-    return stopping
+    return lambda bar: observe
 
 
 @pytest.mark.parametrize("stop_at", [1, 24, STEPS - 1])
@@ -104,14 +103,14 @@ def test_stopped_run_equals_an_undisturbed_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     task, whole = TASKS[name], wholes[name]
-    real = module.progress_values
-    monkeypatch.setattr(module, "progress_values", stopping_at(stop_at))
+    real = module.shown_on
+    monkeypatch.setattr(module, "shown_on", stopping_at(stop_at))
     with pytest.raises(Stop):
         run(task, tmp_path / "cut", every=0.0, progress=True)
-    monkeypatch.setattr(module, "progress_values", real)
+    monkeypatch.setattr(module, "shown_on", real)
     said: list[str] = []
     same_results(whole, run(task, tmp_path / "cut", every=0.0, say=said.append))
-    assert stop_at == 1 or said[0] == f"the run goes on from step {stop_at - 1}"
+    assert stop_at == 1 or said[0] == f"the run continues from step {stop_at - 1}"
 
 
 def evaluations_in(root: Path) -> list[int]:
@@ -128,7 +127,7 @@ def test_stopped_between_two_evaluations_equals_an_undisturbed_run(
     task = training(BREAKOUT, steps=60)
     whole = run(task, tmp_path / "whole")
     assert evaluations_in(tmp_path / "whole") == [56, 57, 58, 59, 60]
-    real_save, real_evaluate = module._Run._save, module._Run._evaluate
+    real_save, real_evaluate = module._DeepRun._save, module._DeepRun._evaluate
 
     def saving(self: Any) -> None:
         if self.trainer.n_steps <= last_saved:
@@ -141,8 +140,8 @@ def test_stopped_between_two_evaluations_equals_an_undisturbed_run(
         real_evaluate(self, point)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module._Run, "_save", saving)
-        patch.setattr(module._Run, "_evaluate", evaluating)
+        patch.setattr(module._DeepRun, "_save", saving)
+        patch.setattr(module._DeepRun, "_evaluate", evaluating)
         with pytest.raises(Stop):
             run(task, tmp_path / "cut", every=0.0)
     assert evaluations_in(tmp_path / "cut") == [56, 57]
@@ -159,13 +158,13 @@ def test_killed_between_two_evaluations_equals_an_undisturbed_run(tmp_path: Path
         "from contrastive_ucb.runs import loop as module\n"
         "from runs.training_runs import BREAKOUT, run, training\n"
         "torch.set_num_threads(1)\n"
-        "real = module._Run._evaluate\n"
+        "real = module._DeepRun._evaluate\n"
         "def evaluating(self, point):\n"
         "    real(self, point)\n"
         "    self.eval_log.sync()\n"
         "    if point == 57:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "module._Run._evaluate = evaluating\n"
+        "module._DeepRun._evaluate = evaluating\n"
         "run(training(BREAKOUT, steps=60), Path(sys.argv[1]), every=0.0)\n"
     )
     tests = str(Path(__file__).parents[1])
@@ -182,7 +181,7 @@ def test_killed_between_two_evaluations_equals_an_undisturbed_run(tmp_path: Path
 def test_resuming_with_another_number_of_episodes_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = module._Run._evaluate
+    real = module._DeepRun._evaluate
 
     def evaluating(self: Any, point: int) -> None:
         if point == STEPS:
@@ -190,7 +189,7 @@ def test_resuming_with_another_number_of_episodes_is_an_error(
         real(self, point)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module._Run, "_evaluate", evaluating)
+        patch.setattr(module._DeepRun, "_evaluate", evaluating)
         with pytest.raises(Stop):
             run(training(), tmp_path)
     with pytest.raises(UserError, match=r"evaluated with 3 episodes, not 4; .*--eval-episodes 3"):
@@ -220,23 +219,22 @@ def test_a_folder_that_only_looks_like_a_checkpoint_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(training(), tmp_path / "whole")
-    real = module.progress_values
-    monkeypatch.setattr(module, "progress_values", stopping_at(24))
+    real = module.shown_on
+    monkeypatch.setattr(module, "shown_on", stopping_at(24))
     with pytest.raises(Stop):
         run(training(), tmp_path / "cut", every=0.0, progress=True)
-    monkeypatch.setattr(module, "progress_values", real)
+    monkeypatch.setattr(module, "shown_on", real)
     [checkpoints] = (tmp_path / "cut").rglob("checkpoints")
     (checkpoints / "step_abc").mkdir()
     same_results(whole, run(training(), tmp_path / "cut"))
 
 
 def test_ctrl_c_saves_the_step_it_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def pressing(event: Any) -> dict[str, float]:
+    def pressing(event: Any) -> None:
         if event.step == 7:
             os.kill(os.getpid(), signal.SIGINT)
-        return {}
 
-    monkeypatch.setattr(module, "progress_values", pressing)
+    monkeypatch.setattr(module, "shown_on", lambda bar: pressing)
     with pytest.raises(KeyboardInterrupt):
         run(training(), tmp_path, progress=True)
     folder = training().spec().folder(tmp_path)

@@ -75,17 +75,17 @@ def test_stopped_anywhere_it_equals_an_undisturbed_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """12 steps, then 3 updates of the world model and 2 rounds of PPO, and again."""
-    real = module._Run._save
+    real = module._DeepRun._save
 
     def saving(self: Any) -> None:
         real(self)
         if self.trainer.position == position:
             raise Stop
 
-    monkeypatch.setattr(module._Run, "_save", saving)
+    monkeypatch.setattr(module._DeepRun, "_save", saving)
     with pytest.raises(Stop):
         run(training(env), tmp_path, every=0.0)
-    monkeypatch.setattr(module._Run, "_save", real)
+    monkeypatch.setattr(module._DeepRun, "_save", real)
     assert latest_checkpoint(training(env).spec().folder(tmp_path) / "checkpoints").name == (
         f"step_{position}"
     )
@@ -167,17 +167,17 @@ def test_nan_stops_and_leaves_the_last_good_checkpoint(
 def test_a_broken_policy_stops_rounds_and_steps(
     pieces: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = module._Run._save
+    real = module._DeepRun._save
 
     def saving(self: Any) -> None:
         real(self)
         if self.trainer.position == pieces:
             self.trainer.agent.ppo.network.actor.bias.data[:] = np.nan
 
-    monkeypatch.setattr(module._Run, "_save", saving)
+    monkeypatch.setattr(module._DeepRun, "_save", saving)
     with pytest.raises(ArithmeticError, match=says):
         run(training(), tmp_path, every=0.0)
-    monkeypatch.setattr(module._Run, "_save", real)
+    monkeypatch.setattr(module._DeepRun, "_save", real)
     folder = training().spec().folder(tmp_path)
     assert latest_checkpoint(folder / "checkpoints").name == f"step_{pieces}"
     same_results(run(training(), tmp_path / "whole"), run(training(), tmp_path))
@@ -223,17 +223,17 @@ def test_it_runs_on_atari_and_goes_on_there(
     small = {"size": "small", "rollout_steps": 2, "rollouts": 2, "rounds": 1}
     task = training("Pong", steps=14, **small)
     whole = run(task, tmp_path / "whole")
-    real = module._Run._save
+    real = module._DeepRun._save
 
     def saving(self: Any) -> None:
         real(self)
         if self.trainer.position == 13:
             raise Stop
 
-    monkeypatch.setattr(module._Run, "_save", saving)
+    monkeypatch.setattr(module._DeepRun, "_save", saving)
     with pytest.raises(Stop):
         run(task, tmp_path / "cut", every=0.0)
-    monkeypatch.setattr(module._Run, "_save", real)
+    monkeypatch.setattr(module._DeepRun, "_save", real)
     same_results(whole, run(task, tmp_path / "cut"))
 
 

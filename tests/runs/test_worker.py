@@ -13,9 +13,7 @@ from runs.sweep_runs import jobs_of, results_of, solve_table, train_table
 
 from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.runs.grid import Job
-from contrastive_ucb.runs.worker import run_job
-from contrastive_ucb.runs.store import is_busy
-from contrastive_ucb.runs.store import RunFolder
+from contrastive_ucb.runs.store import RunFolder, is_busy
 from contrastive_ucb.runs.worker import (
     EXIT_BUSY,
     EXIT_DONE,
@@ -23,6 +21,7 @@ from contrastive_ucb.runs.worker import (
     EXIT_STOPPED,
     main,
     one_line,
+    run_job,
 )
 
 
@@ -103,7 +102,7 @@ def test_damage_is_named_and_nothing_is_lost(
     [job] = jobs_of(solve_table(seeds=1))
     run_job(job, tmp_path)
     folder = job.folder(tmp_path)
-    for name, says in (("DONE", "run again to finish it anew"), ("spec.json", "damaged")):
+    for name, says in (("DONE", "repeat the command"), ("spec.json", "damaged")):
         content = (folder / name).read_text()
         (folder / name).write_text(content[:9])
         assert main([str(tmp_path), written(job, tmp_path)]) == EXIT_FAILED
@@ -140,5 +139,5 @@ def test_the_worker_saves_and_stops_when_stdin_ends(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_told_with_a_way_out() -> None:
     said = one_line(OSError(28, "No space left on device"))
-    assert "No space left on device; make room on the disk" in said
+    assert "No space left on device; free some disk space" in said
     assert "make room" not in one_line(OSError(13, "Permission denied"))

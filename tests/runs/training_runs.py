@@ -12,9 +12,9 @@ from contrastive_ucb.core.checkpoint import (
     load_checkpoint,
 )
 from contrastive_ucb.data.replay import ReplayFiles
+from contrastive_ucb.runs.deep_agent import load_trained
 from contrastive_ucb.runs.loop import train
 from contrastive_ucb.runs.training import Training
-from contrastive_ucb.runs.deep_agent import load_trained
 
 STEPS = 30
 TINY = {

@@ -123,7 +123,9 @@ class DeepAgent:
         if threads is not None:
             check_size("threads", threads)
         self.device = choose_device(device)
-        self.training = Training(env_id(env), algo, chosen, steps=1, seed=seed)  # `learn` sets steps
+        self.training = Training(
+            env_id(env), algo, chosen, steps=1, seed=seed
+        )  # `learn` sets steps
         self.threads = threads or suitable_threads(self.training.frame_shape)
         self.trainer: DeepTrainer = self.training.trainer(self.device)
         self._draws = stream(seed, "predict")  # not saved: training does not depend on it

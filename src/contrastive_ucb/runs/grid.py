@@ -66,7 +66,9 @@ class Resources:
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise UserError(f"{name} takes a number, got {value!r}")
         if not 0 < self.cpus < math.inf:
-            raise UserError(f"cpus must be more than 0, got {self.cpus}; 0.5 lets two runs share one")
+            raise UserError(
+                f"cpus must be more than 0, got {self.cpus}; 0.5 lets two runs share one"
+            )
         if not 0 <= self.gpus < math.inf:
             raise UserError(f"gpus must be at least 0, got {self.gpus}")
         if self.gpus > 1 and self.gpus % 1:
@@ -227,7 +229,7 @@ def grid_of(table: Table, name: str) -> Grid:
     if not isinstance(parts, list) or not all(isinstance(part, Mapping) for part in parts):
         raise UserError("part is a list of tables; write [[part]]")
     if not parts:
-        raise UserError("part is empty, so there is no run; write a [[part]] or leave it out")
+        raise UserError("part is empty, so the grid has no runs; write a [[part]] or leave it out")
     jobs: list[Job] = []
     for part in parts:
         common = {**_flat(whole.get("settings", {})), **_flat(part.get("settings", {}))}

@@ -189,7 +189,10 @@ def train(
         say("the run is finished already; its results are shown")
     else:
         trainer = training.trainer(device)  # invalid settings fail before a folder is created
-        for remark in (_range_remark(training, trainer.env), warm_up_remark(training, training.steps)):
+        for remark in (
+            _range_remark(training, trainer.env),
+            warm_up_remark(training, training.steps),
+        ):
             if remark:
                 say(remark)
         with folder:

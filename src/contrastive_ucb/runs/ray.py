@@ -5,7 +5,7 @@ process and not in Ray's own, so that
 
 - it has the same threads and variables, hence the same bits, and leaves the same log and FAILED;
 - it holds the lock of its folder as long as it lives, whatever happens to Ray;
-- it is stopped in one way. Ray's worker holds its stdin: when the task is cancelled, or the worker,
+- it is stopped in one way. Ray's worker holds its stdin: when the task is canceled, or the worker,
   its node or the sweep is killed, stdin is closed, and the run saves and stops.
 
 Ray does not repeat tasks here. The pool tries a lost run again: it waits until its folder is free
@@ -121,7 +121,7 @@ def run_in_process(
         while (ended := worker.ended()) is None:
             time.sleep(POLL_SECONDS)  # short, because Ray interrupts between Python instructions
         return ended.code, ended.message
-    except BaseException:  # cancelled, or Ray's worker must end
+    except BaseException:  # canceled, or Ray's worker must end
         worker.let_go()
         worker.wait(GRACE_SECONDS)
         raise

@@ -41,7 +41,11 @@ E = TypeVar("E", TabularMDP, TabularGame)
 OBSERVED: dict[str, Callable[..., ObservedEnv]] = {
     kind.__name__: kind for kind in (ContinuousMDP, RichLock, RichLockGame, GymObserved)
 }
-SHARED = ("reveals_reward", "solved_gap", "suggested_alpha")  # attributes of the environment's class
+SHARED = (
+    "reveals_reward",
+    "solved_gap",
+    "suggested_alpha",
+)  # attributes of the environment's class
 
 
 def save_agent(agent: Learner[Any], folder: str | Path) -> Path:
