@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -260,3 +261,23 @@ def test_help_explains(words: list[str], capsys: pytest.CaptureFixture[str]) -> 
     said = capsys.readouterr().out
     assert f"usage: cucb {words[0]}" in said
     assert ("bonus.preset" in said) == (words == ["train"])
+
+
+def test_an_environment_of_a_module_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mymodule.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path])
+    assert main(["train", "mymodule:Mine-v0", *FAST]) == 0
+    assert last_json(capsys)["env"] == "mymodule:Mine-v0"
+
+
+def test_a_run_shorter_than_its_warm_up_is_remarked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "DeepSea-4", "--steps", "9", "--out", str(tmp_path)]) == 0
+    assert "use at least 101 steps" in capsys.readouterr().err

@@ -45,7 +45,7 @@ def test_an_event_refuses_what_is_not_finite(value):
 
 
 def test_an_event_refuses_a_value_that_would_hide_the_step():
-    with pytest.raises(ValueError, match="'step' at step 3"):
+    with pytest.raises(ValueError, match="step 3 is named 'step'"):
         Event(3, {"step": 1.0})
 
 
@@ -100,7 +100,7 @@ def test_jsonl_state_is_on_disk_when_it_is_taken(tmp_path):
 
 def test_jsonl_that_lost_lines_is_refused(tmp_path):
     listener = JsonlListener(tmp_path / "m.jsonl")
-    with pytest.raises(UserError, match="has 0 bytes but the checkpoint was made at byte 10"):
+    with pytest.raises(UserError, match="has 0 bytes, but the checkpoint was saved at byte 10"):
         listener.load_state_dict({"offset": 10})
     listener.close()
 

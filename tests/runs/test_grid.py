@@ -162,9 +162,7 @@ def test_mistakes_are_named(table: dict[str, Any], says: str) -> None:
 
 def test_a_bad_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "g.toml"
-    with pytest.raises(
-        UserError, match=r"cannot be read \(No such file.*; name an existing TOML file"
-    ):
+    with pytest.raises(UserError, match=r"cannot be read \(No such file.*; name an existing"):
         read_grid(path)
     path.write_text("kind = train\n")
     with pytest.raises(UserError, match=r"g.toml is not valid TOML: .*line 1"):

@@ -86,9 +86,7 @@ def test_somebody_listens_who_is_not_ray(listener: str, monkeypatch: pytest.Monk
     """Ray itself would wait for minutes."""
     monkeypatch.setattr(ray_session, "ANSWER_SECONDS", 0.5)
     monkeypatch.setattr(ray_session, "JOIN", "import time; time.sleep(60)")
-    with pytest.raises(
-        UserError, match=r"cannot join a Ray cluster .* \(no answer in 0.5 s\); start one"
-    ):
+    with pytest.raises(UserError, match=r"cannot join .* \(no answer in 0.5 s\); start one"):
         RaySession(listener).ray()
 
 

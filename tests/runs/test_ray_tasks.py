@@ -15,7 +15,7 @@ from runs.sweep_runs import jobs_of, results_of, solve_table, train_table
 from contrastive_ucb.runs import pool
 from contrastive_ucb.runs import ray as cluster
 from contrastive_ucb.runs.grid import Job
-from contrastive_ucb.runs.ray import run_ray
+from contrastive_ucb.runs.ray import run_in_process, run_ray
 from contrastive_ucb.runs.worker import EXIT_DONE, EXIT_FAILED, run_job
 
 HERE = str(Path.cwd())
@@ -70,7 +70,7 @@ class FakeRay:
 
     # the module
     def remote(self, task: Any) -> Any:
-        assert task is do
+        assert task is run_in_process
 
         def options(**given: Any) -> Any:
             return SimpleNamespace(remote=lambda *arguments: self._start(given, arguments))
@@ -193,7 +193,7 @@ def test_ray_is_not_begun_for_what_is_finished(
 def test_the_task_does_what_the_job_does(tmp_path: Path) -> None:
     jobs = jobs_of(solve_table(seeds=1), train_table())
     for job in jobs:
-        assert do(job.to_json(), str(tmp_path / "task"), None, HERE) == (EXIT_DONE, "")
+        assert run_in_process(job.to_json(), str(tmp_path / "task"), None, HERE) == (EXIT_DONE, "")
         run_job(job, tmp_path / "here")
     assert results_of(tmp_path / "task") == results_of(tmp_path / "here")
 
@@ -203,7 +203,7 @@ def test_a_task_that_fails_says_why(tmp_path: Path) -> None:
     folder = job.folder(tmp_path)
     folder.mkdir(parents=True)
     (folder / "checkpoints").write_text("in the way")
-    code, said = do(job.to_json(), str(tmp_path), None, "/no/such/folder")
+    code, said = run_in_process(job.to_json(), str(tmp_path), None, "/no/such/folder")
     assert code == EXIT_FAILED
     assert "checkpoints" in said
     assert (folder / "FAILED").exists()
@@ -231,8 +231,9 @@ def test_a_run_sees_the_gpus_that_it_asked_for(
     stub: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")  # Ray's choice
-    do(stub.to_json(), str(tmp_path), None, str(tmp_path))
-    do(jobs_of(solve_table(seeds=1))[0].to_json(), str(tmp_path), None, str(tmp_path))
+    run_in_process(stub.to_json(), str(tmp_path), None, str(tmp_path))
+    other = jobs_of(solve_table(seeds=1))[0]
+    run_in_process(other.to_json(), str(tmp_path), None, str(tmp_path))
     assert (tmp_path / "notes.txt").read_text() == f"3 {tmp_path}\n {tmp_path}\n"
 
 
@@ -246,5 +247,5 @@ def test_a_cancelled_task_lets_its_run_save(stub: Job, tmp_path: Path) -> None:
 
     threading.Thread(target=cancel).start()
     with pytest.raises(KeyboardInterrupt):
-        do(stub.to_json(), str(tmp_path), 1.0, HERE)
+        run_in_process(stub.to_json(), str(tmp_path), 1.0, HERE)
     assert notes.read_text().splitlines()[-1] == "saved"

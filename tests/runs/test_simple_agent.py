@@ -28,7 +28,8 @@ def agent(**changes: Any) -> cu.DeepAgent:
 
 def test_in_python_it_learns_what_the_command_learns(tmp_path: Path) -> None:
     whole = run(Training(SEA, "simple", TINY, STEPS), tmp_path)
-    mine = agent().learn(STEPS, progress=False)
+    mine = agent()
+    mine.learn(STEPS, progress=False)
     trained = load_trained(Path(whole["run_dir"]))
     same(mine.trainer.agent.state_dict(), trained.agent.state_dict())  # type: ignore[attr-defined]
     assert cu.evaluate(mine, episodes=3)["mean"] == whole["evaluation"]["points"][-1]["mean"]
@@ -42,7 +43,8 @@ def test_in_python_it_learns_what_the_command_learns(tmp_path: Path) -> None:
 def test_saved_and_loaded_it_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     straight, stopped = agent(), agent()
     straight.learn(14, progress=False)
-    stopped.learn(14, progress=False).save(tmp_path / "a")
+    stopped.learn(14, progress=False)
+    stopped.save(tmp_path / "a")
     loaded = cu.load(tmp_path / "a")
     assert isinstance(loaded, cu.DeepAgent)
     for one in (straight, loaded):
@@ -54,9 +56,10 @@ def test_saved_and_loaded_it_goes_on_as_if_nothing_had_been(tmp_path: Path) -> N
 def test_resume_in_python_learns_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = agent().learn(STEPS, resume=True, out=tmp_path, progress=False)
+    first, again = agent(), agent()
+    first.learn(STEPS, resume=True, out=tmp_path, progress=False)
     monkeypatch.setattr(ModelLearner, "update", None)
-    again = agent().learn(STEPS, resume=True, out=tmp_path, progress=False)
+    again.learn(STEPS, resume=True, out=tmp_path, progress=False)
     same(first.trainer.state_dict(), again.trainer.state_dict())
 
 
@@ -64,7 +67,8 @@ def test_a_run_of_the_command_is_loaded_and_goes_on(tmp_path: Path) -> None:
     whole = run(Training(SEA, "simple", TINY, STEPS), tmp_path)
     loaded = cu.load(whole["run_dir"])
     assert isinstance(loaded, cu.DeepAgent)
-    mine = agent().learn(STEPS, progress=False)
+    mine = agent()
+    mine.learn(STEPS, progress=False)
     for one in (loaded, mine):
         one.learn(14, progress=False)
     same(mine.trainer.state_dict(), loaded.trainer.state_dict())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.runs.spec import RunSpec
+from contrastive_ucb.runs.spec import RunSpec, command_words, commands
 
 SPEC = RunSpec("theory", "contrastive-ucb", "lock", 3, {"rounds": 800, "bonus": {"scale": 1.0}})
 
@@ -113,3 +113,43 @@ def test_seeds_that_are_no_counts_are_refused(seed):
 def test_configs_that_json_cannot_hold_are_refused_by_place(config, message):
     with pytest.raises(ValueError, match=message):
         replace(SPEC, config=config)
+
+
+def with_inputs(**settings: object) -> RunSpec:
+    inputs = {"algo": "contrastive-ucb", "env": "lock", "settings": settings, "length": 800}
+    return replace(SPEC, inputs=inputs)
+
+
+def test_inputs_are_stored_and_do_not_change_the_identity():
+    given = with_inputs(n_dead=20)
+    assert given.to_json()["inputs"]["settings"] == {"n_dead": 20}
+    assert (given, given.identity()) == (SPEC, SPEC.identity())
+    assert "inputs" not in SPEC.to_json()
+
+
+def test_the_folder_name_has_the_given_settings_that_fit():
+    group = (
+        with_inputs(n_dead=20, negatives="exact", path="/a b/my file.npz").folder(Path("r")).parent
+    )
+    assert group.name == f"lock-n_dead=20,negatives=exact,path=my-file.npz-{SPEC.identity()[:8]}"
+    many = with_inputs(**{f"setting_{at}": [1.5, None] for at in range(20)}).folder(Path("r"))
+    assert len(many.parent.name) <= 80
+    assert many.parent.name.endswith(SPEC.identity()[:8])
+
+
+def test_a_folder_with_the_same_hash_is_the_folder_of_the_run(tmp_path):
+    old = SPEC.folder(tmp_path)  # as of a version that wrote no settings into names
+    old.mkdir(parents=True)
+    assert with_inputs(n_dead=20).folder(tmp_path) == old
+    assert replace(with_inputs(n_dead=20), seed=7).folder(tmp_path).parent == old.parent
+
+
+def test_the_command_is_printed_from_the_inputs():
+    assert commands(command_words("solve", with_inputs(n_dead=20).inputs), [4, 0, 1], None) == [
+        "cucb solve lock --algo contrastive-ucb --n-dead 20 --rounds 800 --seed 0 --seeds 2",
+        "cucb solve lock --algo contrastive-ucb --n-dead 20 --rounds 800 --seed 4",
+    ]
+    deep = {"algo": "spr", "env": "DeepSea-5", "settings": {"mlp": [8, 8]}, "length": 30}
+    words = command_words("train", deep, eval_episodes=3)
+    assert words[4:] == ["spr", "--set", "mlp=8,8", "--steps", "30", "--threads", "1",
+                         "--eval-episodes", "3"]  # fmt: skip

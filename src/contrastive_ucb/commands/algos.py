@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> None:
     about += [[algo, one.what, one.source] for algo, one in ALGORITHMS.items()]
     lines = [
         text_table(about, numbers=False),
-        f"settings in which they differ on {name} (SimPLe has other settings):",
+        f"differences on {name} (SimPLe has other settings):",
         text_table(rows(settings)),
         "all except simple accept the UCB bonus: cucb train Pong --algo der --set bonus.scale=1",
     ]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 HELP = """usage: cucb play RUN [options]
 
 Play the episodes of 'cucb eval' one by one with the newest weights of a run. The video shows the
-environment and below it the bonus of each step. RUN is a run folder, or the --out of 'cucb train' if
-it contains one run. MP4 needs pip install 'contrastive-ucb[video]'; without it the video is a GIF.
+environment and below it the bonus of each step. RUN is a run folder, or the --out of 'cucb train'
+if it contains one run. MP4 needs pip install 'contrastive-ucb[video]'; otherwise it is a GIF.
 
 `cucb play RUN --help` lists the options, for example
   cucb play runs/breakout --video breakout.mp4
@@ -30,7 +30,7 @@ it contains one run. MP4 needs pip install 'contrastive-ucb[video]'; without it 
 
 @dataclass(frozen=True)
 class Play:
-    """Play episodes with the newest weights of a run and record them with the bonus of each step."""
+    """Play episodes with the newest weights of a run and record them with the bonus per step."""
 
     video: Path | None = None
     """The video, .mp4 or .gif; without it only the summary is printed."""

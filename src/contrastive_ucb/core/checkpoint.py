@@ -122,7 +122,7 @@ def _encode(value: Any, path: str, arrays: Arrays) -> Any:
     if _is_tensor(value):
         return _encode_tensor(value, path, arrays)
     raise TypeError(
-        f"state{path} is a {type(value).__name__}; a checkpoint contains None, bool, int, float, str,"
+        f"state{path} is a {type(value).__name__}; a checkpoint holds None, bool, int, float, str,"
         " list, tuple, dict, numpy arrays and torch tensors: convert it in state_dict()"
     )
 

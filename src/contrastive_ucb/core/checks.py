@@ -7,7 +7,9 @@ from difflib import get_close_matches
 from functools import cache
 from math import inf, isfinite
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from contrastive_ucb.core.errors import UserError
 
 _read_kinds = cache(get_type_hints)  # grids use them many times
 
@@ -66,6 +68,27 @@ def hint(given: str, known: Iterable[str]) -> str:
     names = list(known)
     close = get_close_matches(given, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
+
+
+def typed(key: str, value: Any, kind: Any) -> Any:
+    """The value converted to the type of its setting, such as 1.0 for 1."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        some = next(part for part in inner if part is not type(None))
+        return None if value is None else typed(key, value, some)
+    if origin is tuple and isinstance(value, (list, tuple)):
+        parts = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
+        if len(parts) != len(value):
+            raise UserError(f"{key} takes {len(parts)} values, got {list(value)}")
+        return tuple(typed(key, item, part) for item, part in zip(value, parts, strict=True))
+    if kind is float and type(value) is int:
+        return float(value)
+    if kind is int and type(value) is float and value.is_integer():
+        return int(value)
+    if kind in (bool, int, float, str) and type(value) is not kind:
+        names = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
+        raise UserError(f"{key} takes {names[kind]}, got {value!r}")
+    return value
 
 
 def _words(kind: Any) -> str:

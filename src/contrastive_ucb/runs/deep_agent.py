@@ -99,7 +99,7 @@ class DeepAgent:
     env       an id (`Pong`, `MinAtar/Breakout-v1`, `DeepSea-10`, `RichLock-6` or any Gymnasium id),
               a gymnasium.Env, or a function that returns one
     algo      one of `cucb algos`
-    bonus     preset of the UCB bonus: `paper`, `reference`, `algorithm-1` or `none`; by default that
+    bonus     preset of the UCB bonus: `paper`, `reference`, `algorithm-1` or `none`; default: that
               of the algorithm
     settings  changes to the algorithm, such as {"n_step": 3, "bonus.scale": 0.5}
     device    auto takes CUDA if it is available

@@ -322,12 +322,12 @@ class _FiniteRun(_FolderRun):
             board.on_event(Event(event.step, values))
 
     def _save(self) -> None:
+        step = self.session.agent.n_rounds
+        if all(_step_of(folder) == step for folder in self.folders):
+            return
         seconds = self._time()
         for at, (folder, metrics) in enumerate(zip(self.folders, self.metrics, strict=True)):
-            if _step_of(folder) == self.session.agent.n_rounds:
-                continue
             state = {"session": self.session.state_of(at), "metrics": metrics.state_dict()}
-            step = self.session.agent.n_rounds
             save_checkpoint(folder.checkpoints, step, {**state, "seconds": seconds})
             prune_checkpoints(folder.checkpoints, KEPT)
 
@@ -407,7 +407,7 @@ class _DeepRun(_FolderRun):
             self.boards[0].on_event(Event(event.step, event.values | {"charts/SPS": speed}))
 
     def _save(self) -> None:
-        seconds, trainer = self._time(), self.trainer
+        trainer = self.trainer
         if trainer.position == self.saved:
             return
         trainer.agent.check_finite()  # checkpoints contain finite weights only
@@ -417,7 +417,7 @@ class _DeepRun(_FolderRun):
             "replay": replay,
             "metrics": self.metrics[0].state_dict(),
             "evaluations": self.eval_log.state_dict(),
-            "seconds": seconds,
+            "seconds": self._time(),
         }
         save_checkpoint(self.folder.checkpoints, trainer.position, state)
         self.saved = trainer.position

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from inspect import signature
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal
 
 from contrastive_ucb.agents.finite.config import (
     AgentConfig,
@@ -21,7 +20,7 @@ from contrastive_ucb.agents.finite.config import (
     check_tabular,
 )
 from contrastive_ucb.agents.finite.presets import game_preset, preset
-from contrastive_ucb.core.checks import check_size, hint, kinds_of
+from contrastive_ucb.core.checks import check_size, hint, kinds_of, typed
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs import DeepSea, Lock, LockGame, LowRankGame, LowRankMDP, RiverSwim
 from contrastive_ucb.envs.batch import Env
@@ -131,7 +130,7 @@ class Problem:
 
     def _options(self) -> dict[str, Any]:
         """The settings by the names of their options, without defaults."""
-        default = asdict(self._preset(self.algo))
+        default = asdict((game_preset if self._is_game else preset)(self.algo))
         agent = {
             name: value
             for name, value in self.agent_settings.items()
@@ -155,7 +154,8 @@ class Problem:
 
     def _agent_config(self) -> dict[str, Any]:
         """The settings of the agent; those of networks do not belong to a run with tables."""
-        config = asdict(self._preset(self.algo, **self.agent_settings))
+        make = game_preset if self._is_game else preset
+        config = asdict(make(self.algo, **self.agent_settings))
         if self.is_observed:
             return config
         neural = {setting.name for setting in fields(NeuralConfig)}
@@ -164,10 +164,6 @@ class Problem:
     @property
     def _is_game(self) -> bool:
         return family_of(self.env, self.env_settings) == "game"
-
-    @property
-    def _preset(self) -> Callable[..., AgentConfig]:
-        return game_preset if self._is_game else preset
 
 
 def problem_of(
@@ -230,27 +226,6 @@ def family_of(name: str, settings: Mapping[str, Any]) -> Family:
     if name == "file":
         return kind_of(settings["path"])
     return "game" if name in GAMES else "mdp"
-
-
-def typed(key: str, value: Any, kind: Any) -> Any:
-    """The value converted to the type of its setting, such as 1.0 for 1."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        some = next(part for part in inner if part is not type(None))
-        return None if value is None else typed(key, value, some)
-    if origin is tuple and isinstance(value, (list, tuple)):
-        parts = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
-        if len(parts) != len(value):
-            raise UserError(f"{key} takes {len(parts)} values, got {list(value)}")
-        return tuple(typed(key, item, part) for item, part in zip(value, parts, strict=True))
-    if kind is float and type(value) is int:
-        return float(value)
-    if kind is int and type(value) is float and value.is_integer():
-        return int(value)
-    if kind in (bool, int, float, str) and type(value) is not kind:
-        names = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
-        raise UserError(f"{key} takes {names[kind]}, got {value!r}")
-    return value
 
 
 def _size(option: str, value: Any, kind: type) -> Any:

@@ -45,7 +45,7 @@ SHARED = (
     "reveals_reward",
     "solved_gap",
     "suggested_alpha",
-)  # attributes of the environment's class
+)  # attributes of the class
 
 
 def save_agent(agent: Learner[Any], folder: str | Path) -> Path:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
 from contrastive_ucb.agents.deep.presets import ALGORITHMS, BONUSES, configure
 from contrastive_ucb.agents.simple.config import SimpleConfig, configure_simple
-from contrastive_ucb.core.checks import check_size, hint, kinds_of
+from contrastive_ucb.core.checks import check_size, hint, kinds_of, typed
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import canonical_name, frame_shape_of, make_deep_env
-from contrastive_ucb.runs.problem import typed
 from contrastive_ucb.runs.spec import RunSpec
 
 if TYPE_CHECKING:
