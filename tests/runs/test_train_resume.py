@@ -170,7 +170,7 @@ def test_killed_between_two_evaluations_equals_an_undisturbed_run(tmp_path: Path
     tests = str(Path(__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "cut")],
-        env={**os.environ, "PYTHONPATH": tests},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([tests, *sys.path])},
     )
     assert done.returncode == -signal.SIGKILL
     assert evaluations_in(tmp_path / "cut") == [56, 57]
