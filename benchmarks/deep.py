@@ -25,13 +25,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.timing import Clock, Figures, Targets, in_turns
 from benchmarks.yardstick import PlainReplay, Yardstick
+from contrastive_ucb.agents.deep.trainer import Trainer
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import keep_freed_memory, one_thread, threads
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.envs.registry import make_deep_env
-from contrastive_ucb.experiments.train import Training
-from contrastive_ucb.training.deep import Trainer
+from contrastive_ucb.runs.training import Training
 
 Functions = dict[str, Callable[[], object]]
 Trainers = dict[str, Trainer]

@@ -30,9 +30,9 @@ from contrastive_ucb.agents.deep.bonus import visits
 from contrastive_ucb.commands import train as command
 from contrastive_ucb.commands.options import parse
 from contrastive_ucb.core.runtime import one_thread
-from contrastive_ucb.experiments.deep_agent import DeepAgent
-from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.experiments.training import Training
+from contrastive_ucb.runs.deep_agent import DeepAgent
+from contrastive_ucb.runs.store import RunFolder
+from contrastive_ucb.runs.training import Training
 
 SIZE, SEEDS, OFTEN = 14, 5, 20
 

@@ -16,8 +16,6 @@ import numpy as np
 from finite_results import inputs_of, versions
 
 from contrastive_ucb.agents.finite.config import DEFAULTS
-from contrastive_ucb.experiments.catalog import CONTROLLED, FRESH_SEED, RICH_LOCKS
-from contrastive_ucb.experiments.catalog import RICH_CONTROLS as CONTROLS
 from contrastive_ucb.stats.slopes import slope
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +23,10 @@ OUT = ROOT / "results" / "neural"
 RUNS = ROOT / "runs" / "neural"
 ROUNDS = 3000  # of the continuous MDP
 
-LOCKS = {**RICH_LOCKS, 50: (400, 1)}  # H: maximal rounds, seeds
+FRESH_SEED = 100  # lower seeds were used to choose the settings
+LOCKS = {6: (40, 10), 12: (70, 10), 24: (200, 5), 50: (400, 1)}  # H: maximal rounds, seeds
+CONTROLLED = {6: (42, 5), 12: (78, 3), 24: (264, 2)}
+CONTROLS = ["no-bonus", "uniform"]
 LONG_SEED = 101  # at H=50; seed 100 was used there with the default settings
 LONG = "--alpha 0.04 --epochs 5"  # gamma = 2, and longer fits
 DEEP_SEEDS = {6: 3, 12: 1}  # seeds of the deep control, by H; at H=12 one takes 30 minutes

@@ -26,9 +26,8 @@ import numpy as np
 from benchmarks.timing import Figures, Targets
 from contrastive_ucb.core.events import Event, JsonlListener
 from contrastive_ucb.envs.atari_names import ATARI_100K
-from contrastive_ucb.experiments.grid import Grid, grid_of
-from contrastive_ucb.experiments.job import Job
-from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.runs.grid import Grid, Job, grid_of
+from contrastive_ucb.runs.store import RunFolder
 from contrastive_ucb.stats.published import atari100k
 
 CUCB = (sys.executable, "-c", "import sys; from contrastive_ucb.cli import main; sys.exit(main())")

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from contrastive_ucb.core.runtime import keep_freed_memory, one_thread
-from contrastive_ucb.experiments.train import Training
+from contrastive_ucb.runs.training import Training
 
 SEEDS, TURNS = 5, 15
 CHANNELS, SIDE, BATCH, JUMPS, HIDDEN = 16, 8, 32, 5, 128

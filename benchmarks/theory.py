@@ -14,7 +14,7 @@ from benchmarks.timing import Figures, Targets, in_turns
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.envs import LowRankMDP
-from contrastive_ucb.training.loop import Session
+from contrastive_ucb.runs.session import Session
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,15 @@ from cli_errors import check_error
 
 from contrastive_ucb.agents.deep.presets import DEEP_PRESETS
 from contrastive_ucb.cli import main
-from contrastive_ucb.commands.train import read_settings, use_threads
+from contrastive_ucb.commands.train import use_threads
+from contrastive_ucb.runs.training import read_settings
 
 TINY = "first_update=20 hidden=8 mlp=8 atoms=11 batch_size=4 n_step=3 jumps=2 updates_per_step=1"
 FAST = ["--steps", "24", "--eval-episodes", "4", "--json", "--set", *TINY.split()]
 
 
 def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    summary: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    summary: dict[str, Any] = json.loads(capsys.readouterr().out)  # nothing else
     return summary
 
 
@@ -64,8 +66,8 @@ def test_algos_shows_every_algorithm_and_where_they_differ(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["algos", "--json"]) == 0
-    said = capsys.readouterr().out
-    table = json.loads(said.splitlines()[-1])
+    printed = capsys.readouterr()
+    table, said = json.loads(printed.out), printed.err
     assert table["algos"].keys() == {*DEEP_PRESETS, "simple"}
     assert table["algos"]["otr"]["settings"]["updates_per_step"] == 8
     assert "atoms" not in table["algos"]["otr"]["settings"]  # alike in all
@@ -259,3 +261,23 @@ def test_help_explains(words: list[str], capsys: pytest.CaptureFixture[str]) -> 
     said = capsys.readouterr().out
     assert f"usage: cucb {words[0]}" in said
     assert ("bonus.preset" in said) == (words == ["train"])
+
+
+def test_an_environment_of_a_module_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mymodule.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path])
+    assert main(["train", "mymodule:Mine-v0", *FAST]) == 0
+    assert last_json(capsys)["env"] == "mymodule:Mine-v0"
+
+
+def test_a_run_shorter_than_its_warm_up_is_remarked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "DeepSea-4", "--steps", "9", "--out", str(tmp_path)]) == 0
+    assert "use at least 101 steps" in capsys.readouterr().err

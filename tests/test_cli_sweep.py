@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.sweep_runs import jobs_of, results_of, solve_table, to_toml, train_table
 from rich.console import Console
+from runs.sweep_runs import jobs_of, results_of, solve_table, to_toml, train_table
 
 from contrastive_ucb.cli import main
 from contrastive_ucb.commands import sweep as command
 from contrastive_ucb.commands.run_table import LiveTable
 from contrastive_ucb.core.checkpoint import latest_checkpoint
-from contrastive_ucb.experiments.job import Job, run_job
-from contrastive_ucb.experiments.local import cores
-from contrastive_ucb.experiments.progress import RunState, is_busy
-from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.runs.grid import Job
+from contrastive_ucb.runs.pool import cores
+from contrastive_ucb.runs.status import RunState
+from contrastive_ucb.runs.store import RunFolder, is_busy
+from contrastive_ucb.runs.worker import run_job
 
 
 def written(folder: Path, table: dict[str, Any]) -> str:
@@ -72,7 +73,7 @@ def test_stopped_and_killed_sweeps_leave_what_an_undisturbed_one_does(
     _, said = sweep.communicate(timeout=60)
     assert sweep.returncode == 130
     assert "saved" in said.splitlines()[-2]
-    assert "a repeated 'solve', 'train', 'sweep'" in said.splitlines()[-1]
+    assert "repeat the command to continue" in said.splitlines()[-1]
     assert not any(is_busy(job.folder(out)) for job in jobs)
     assert not list(out.rglob("DONE"))
 
@@ -125,7 +126,7 @@ def test_a_failing_run_is_reported_and_tried_again(
     assert summary["runs"][1]["log"] == str(folder / "log.txt")
     assert (folder / "log.txt").read_text()
     last = said.err.splitlines()[-1]
-    assert re.search("1 of 2 runs failed; train/spr/.*/seed_1: .*; the same command tries", last)
+    assert re.search("1 of 2 runs failed; train/spr/.*/seed_1: .*; repeat the command", last)
     assert main(["status", str(tmp_path), "--json"]) == 0
     assert last_json(capsys)["runs"] == summary["runs"]
     (folder / "checkpoints").unlink()
@@ -162,7 +163,7 @@ def test_a_dry_run_lists_what_a_command_has_finished(
         (["sweep", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["sweep", "--json"], "name an experiment"),
         (["sweep", "theory", "--backend", "rya"], "did you mean 'ray'"),
-        (["sweep", "theory", "--address", "auto"], "address is for --backend ray"),
+        (["sweep", "theory", "--address", "auto"], "--address needs --backend ray"),
         (
             ["sweep", "theory", "--backend", "ray", "--address", "ray://head:10001"],
             "address must be HOST:PORT of the cluster's head",
@@ -236,7 +237,7 @@ def test_the_backend_gets_what_was_asked_for(
     said = [line for line in capsys.readouterr().err.splitlines() if "at once" in line]
     assert [line.partition("; ")[2] for line in said] == [
         f"{cores()} at once",
-        *["as many at once as Ray has room for"] * 2,
+        *["as many at once as Ray has resources for"] * 2,
         "3 at once",
     ]
 
@@ -248,7 +249,7 @@ def test_bad_grids_and_empty_folders_are_one_line(
     for words in (["sweep", str(tmp_path / "bad.toml")], ["status", str(tmp_path)]):
         assert main(words) == 2
         [line] = capsys.readouterr().err.splitlines()
-        assert re.search(r"bad.toml is not valid TOML|there is no run in", line)
+        assert re.search(r"bad.toml is not valid TOML|contains no runs", line)
 
 
 def test_a_damaged_run_is_shown_and_does_not_hide_the_others(
@@ -285,10 +286,10 @@ def test_two_interruptions_save_nothing(
             raise KeyboardInterrupt  # while the runs were saving
 
     words = ["sweep", written(tmp_path, solve_table()), "--out", str(tmp_path / "runs")]
-    for backend, says in ((once, "are saved"), (twice, "were not waited for")):
+    for backend, says in ((once, "are saved"), (twice, "were killed")):
         monkeypatch.setattr(command, "run_local", backend)
         assert main(words) == 130
-        assert f"the runs that were under way {says}" in capsys.readouterr().err
+        assert f"the running runs {says}" in capsys.readouterr().err
 
 
 def test_errors_that_no_folder_can_hold_come_from_the_worker(

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Importing them registers them with Gymnasium.
+# Importing the environments registers them with Gymnasium.
 from contrastive_ucb.envs import (
     ContinuousMDP,
     DeepSea,
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
         optimal_value,
         suboptimality,
     )
-    from contrastive_ucb.experiments.deep_agent import SPRUCB, DeepAgent, evaluate
     from contrastive_ucb.planning.matrix_game import solve_cce, solve_nash
-    from contrastive_ucb.training.learn import Result
-    from contrastive_ucb.training.save import load_agent as load
+    from contrastive_ucb.runs.deep_agent import SPRUCB, DeepAgent, evaluate
+    from contrastive_ucb.runs.result import Result
+    from contrastive_ucb.runs.save import load_agent as load
 
 __version__ = "0.1.0"
 
@@ -77,7 +77,7 @@ __all__ = [
     "suboptimality",
 ]
 
-# These are fetched when first used, so that `cucb --help` need not wait for torch.
+# Imported on first use, because importing torch takes seconds.
 _HOMES = {
     "agents.finite.config": ("AgentConfig", "GameConfig"),
     "agents.finite.contrastive_ucb": ("ContrastiveUCB",),
@@ -93,10 +93,10 @@ _HOMES = {
         "optimal_value",
         "suboptimality",
     ),
-    "experiments.deep_agent": ("SPRUCB", "DeepAgent", "evaluate"),
+    "runs.deep_agent": ("SPRUCB", "DeepAgent", "evaluate"),
     "planning.matrix_game": ("solve_cce", "solve_nash"),
-    "training.learn": ("Result",),
-    "training.save": ("load",),
+    "runs.result": ("Result",),
+    "runs.save": ("load",),
 }
 
 

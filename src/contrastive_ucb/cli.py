@@ -1,25 +1,27 @@
-"""The command `cucb`: finds the command, and turns errors into one line and exit code 2."""
+"""The command `cucb`: dispatches to a command and prints errors in one line."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from difflib import get_close_matches
 from importlib import import_module
 
 COMMANDS = {
-    "solve": "run Contrastive UCB (on games ULCB) or a peer on an MDP or zero-sum game",
-    "train": "train SPR-UCB or a peer in Atari, MinAtar, DeepSea or any Gymnasium game",
-    "algos": "the agents that 'train' knows, as a table of their differences",
-    "eval": "play episodes with what a run of 'train' has learnt",
-    "play": "watch what a run of 'train' has learnt: scores, bonus of each step, video",
-    "reproduce": "the paper's table and figures: published numbers, and beside them what was run",
-    "report": "one page about a folder of runs: curves, scores, intervals, what is missing",
-    "demo": "Contrastive UCB next to its peers in a few minutes, ending with a page of figures",
-    "sweep": "all runs of an experiment or a grid of your own, several at once",
-    "status": "what state the runs of a folder are in: progress, score, time left",
-    "verify": "the facts of the theory: what the paper proves, measured against its marks",
+    "solve": "run Contrastive UCB (ULCB on games) or a peer on an MDP or a zero-sum game",
+    "train": "train SPR-UCB or a peer on Atari, MinAtar, DeepSea or any Gymnasium environment",
+    "algos": "list the agents of 'train' and the settings in which they differ",
+    "eval": "evaluate the agent of a run of 'train'",
+    "play": "play episodes with the agent of a run of 'train': scores, bonus per step, video",
+    "reproduce": "the paper's table and figures from published numbers and your runs",
+    "report": "a page about a folder of runs: curves, scores, intervals, missing runs",
+    "demo": "compare Contrastive UCB with its peers in a few minutes, with a page of figures",
+    "sweep": "run an experiment or your own grid, several runs at once",
+    "status": "state, progress and score of the runs in a folder",
+    "verify": "measure the claims of the paper's theory and compare them with their targets",
 }
 
 HELP = f"""usage: cucb COMMAND ...
@@ -29,37 +31,43 @@ Contrastive UCB: contrastive self-supervised learning in online reinforcement le
 commands:
 {chr(10).join(f"  {name:9} {text}" for name, text in COMMANDS.items())}
 
-`cucb COMMAND --help` explains a command. All commands take --json (the summary as one JSON object,
-the last line of stdout) and --debug (a traceback where there would be a one-line error).
+`cucb COMMAND --help` describes a command. All commands accept --json (print one JSON object on
+stdout and everything else on stderr) and --debug (print a traceback instead of a one-line error).
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 is success, 2 a wrong input, 130 an interruption."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given
-    given = [word for word in given if word != "--debug"]
-    # Small matrices gain nothing from threads, and lose much on a busy machine.
+    """Run a command. Exit codes: 0 success, 2 error, 130 interrupted."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    # Threads slow small matrices down on a busy machine.
     for library in ("MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-    if not given or given[0] in ("-h", "--help"):
+    if not words or words[0] in ("-h", "--help"):
         print(HELP, end="")
         return 0
     try:
-        if given[0] == "--version":
+        if words[0] == "--version":
             print(import_module("contrastive_ucb").__version__)
             return 0
-        if given[0] not in COMMANDS:
-            close = get_close_matches(given[0], COMMANDS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "try 'cucb --help'"
-            raise ValueError(f"no command is called {given[0]!r}; {hint}")
-        import_module(f"contrastive_ucb.commands.{given[0]}").run(given[1:])
+        if words[0] not in COMMANDS:
+            close = get_close_matches(words[0], COMMANDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "see 'cucb --help'"
+            raise ValueError(f"no command is called {words[0]!r}; {hint}")
+        with ExitStack() as context:
+            context.enter_context(warnings.catch_warnings())
+            warnings.showwarning = _print_once()
+            if "--json" in words:
+                from contrastive_ucb.commands.options import json_on_stdout
+
+                context.enter_context(json_on_stdout())
+            import_module(f"contrastive_ucb.commands.{words[0]}").run(words[1:])
     except KeyboardInterrupt:
-        goes_on = "a repeated 'solve', 'train', 'sweep' or 'demo' goes on from here"
-        print(f"cucb: stopped; {goes_on}", file=sys.stderr)
+        print("cucb: stopped; repeat the command to continue", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        return 0  # somebody closed our stdout, for example `cucb ... | head`
+        return 0  # stdout was closed, as by `cucb ... | head`
     except MemoryError as error:
         if debug:
             raise
@@ -71,6 +79,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"cucb: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return 0
+
+
+def _print_once() -> Callable[..., None]:
+    """Print a warning as one line without its place in the code, and each line once."""
+    printed: set[str] = set()
+
+    def show(message: Warning | str, *where: object, **more: object) -> None:
+        line = f"cucb: {' '.join(str(message).split())}"
+        if line not in printed:
+            print(line, file=sys.stderr)
+        printed.add(line)
+
+    return show
 
 
 if __name__ == "__main__":

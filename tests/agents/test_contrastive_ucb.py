@@ -18,7 +18,7 @@ from contrastive_ucb.data.sampler import collect, n_uniforms, steps_per_round
 from contrastive_ucb.envs import Lock, LowRankMDP, TabularMDP
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.evaluation.exact import suboptimality
-from contrastive_ucb.training.loop import Session
+from contrastive_ucb.runs.session import Session
 
 H, S, A, D = 3, 5, 2, 2
 

@@ -13,7 +13,7 @@ from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
 from contrastive_ucb.envs import LockGame, LowRankGame, LowRankMDP, TabularGame
 from contrastive_ucb.evaluation.exact import exploitability
-from contrastive_ucb.training.loop import Session
+from contrastive_ucb.runs.session import Session
 
 H, S, A1, A2 = 3, 4, 2, 3
 
@@ -180,7 +180,7 @@ def test_the_summary_adds_up() -> None:
     agent = ContrastiveULCB([game(0), game(1)], seed=[0, 1])
     result = agent.learn(40, progress=False)
     np.testing.assert_allclose(result.average_gap[-1], result.gap.mean(0))
-    for at, summary in enumerate(result.summary):
+    for at, summary in enumerate(result.summaries):
         assert summary["average_gap"] == pytest.approx(result.average_gap[-1, at])
         assert summary["nash_value"] == pytest.approx(cu.nash_value(game(at)))
         pair = agent.best.row[at], agent.best.column[at]

@@ -8,7 +8,7 @@ import pytest
 
 from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.envs import LockGame, LowRankGame
-from contrastive_ucb.training.loop import Session
+from contrastive_ucb.runs.session import Session
 
 SEEDS = list(range(10))
 

@@ -9,7 +9,7 @@ import pytest
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.envs import DeepSea, Lock
 from contrastive_ucb.envs.tabular import TabularMDP
-from contrastive_ucb.training.loop import Session
+from contrastive_ucb.runs.session import Session
 
 SEEDS = list(range(10))
 

@@ -8,36 +8,24 @@ from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
 from contrastive_ucb.agents.deep.presets import configure
 from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.cli import main
-from contrastive_ucb.commands.train import read_settings
-from contrastive_ucb.commands.train_help import meanings, takes
+from contrastive_ucb.commands.train import _meanings as meanings
 from contrastive_ucb.core.checks import kinds_of
 from contrastive_ucb.envs.registry import frame_shape_of
+from contrastive_ucb.runs.training import read_settings, takes
 
 
-def help_of_train(capsys: pytest.CaptureFixture[str]) -> str:
-    assert main(["train", "--help"]) == 0
+def help_of_train(capsys: pytest.CaptureFixture[str], option: str = "--help") -> str:
+    assert main(["train", option]) == 0
     return capsys.readouterr().out
 
 
-class Example:
-    """A class with settings."""
-
-    first: int = 1
-    """One line. Never said."""
-    second: float = 0.1
-    """Two lines, with .25 in
-    them; and more."""
-    third: bool = True
-    fourth: str = ""
-    """Without an end"""
-
-
-def test_the_first_sentence_under_a_setting_is_its_meaning() -> None:
-    assert meanings(Example) == {
-        "first": "One line.",
-        "second": "Two lines, with .25 in them; and more.",
-        "fourth": "Without an end",
-    }
+def test_the_help_has_the_common_options_and_fits_on_two_screens(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = help_of_train(capsys).splitlines()
+    assert len(lines) <= 50
+    for option in ("--algo", "--steps", "--seed", "--set", "--out", "--json", "--help-settings"):
+        assert any(option in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +34,7 @@ def test_the_first_sentence_under_a_setting_is_its_meaning() -> None:
 def test_every_setting_is_shown_with_its_meaning(
     settings: type, prefix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = " ".join(help_of_train(capsys).split())
+    said = " ".join(help_of_train(capsys, "--help-settings").split())
     found = meanings(settings)
     assert found.keys() == kinds_of(settings).keys()
     for name in found.keys() - {"bonus"}:
@@ -55,8 +43,9 @@ def test_every_setting_is_shown_with_its_meaning(
         assert re.search(rf" {key} \S+ {what} {re.escape(found[name])}", said), name
 
 
-def test_the_help_fits_into_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    assert [line for line in help_of_train(capsys).splitlines() if len(line) > 80] == []
+@pytest.mark.parametrize("option", ["--help", "--help-settings"])
+def test_the_help_fits_into_80_columns(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [line for line in help_of_train(capsys, option).splitlines() if len(line) > 80] == []
 
 
 def test_examples_of_values_can_be_set() -> None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from experiments.training_runs import SEA, WORDS
+from runs.training_runs import SEA, WORDS
 
 from contrastive_ucb.cli import main
 
@@ -32,10 +32,16 @@ def test_seeds_together_and_alone(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert files[0] == files[1]
 
 
-def test_what_a_seed_complains_of_is_said(
+def test_wrong_settings_fail_before_any_seed_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(train(tmp_path, "--seeds", "2", "--set", "n_stepp=3")) == 2
-    said = capsys.readouterr().err.strip().splitlines()
-    assert "2 of 2 seeds failed; seed 0:" in said[-1]
-    assert "did you mean 'n_step'" in said[-1]
+    assert "did you mean 'n_step'" in capsys.readouterr().err.strip().splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_error_of_a_seed_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(train(tmp_path, "--seeds", "2", "--set", *WORDS, "learning_rate=1e38")) == 2
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "2 of 2 seeds failed; seed 0:" in last
+    assert "is not finite" in last

@@ -16,7 +16,7 @@ from contrastive_ucb.envs.registry import make_eval_envs
 from contrastive_ucb.evaluation import playback, rollouts
 from contrastive_ucb.evaluation.playback import Moment, Viewing
 from contrastive_ucb.evaluation.rollouts import evaluate
-from contrastive_ucb.experiments.trained import Trained, load_trained
+from contrastive_ucb.runs.deep_agent import Trained, load_trained
 
 
 def trained(root: Path, env: str = "DeepSea-5", **settings: Any) -> Trained:

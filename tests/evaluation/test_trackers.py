@@ -14,7 +14,7 @@ from contrastive_ucb.envs.gym_observed import GymObserved, GymWalk
 from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
 from contrastive_ucb.evaluation.trackers import EPISODES, STREAK, MDPTracker, play
 from contrastive_ucb.planning.value_iteration import plan
-from contrastive_ucb.training.loop import Session
+from contrastive_ucb.runs.session import Session
 
 H, S, A = 3, 5, 2
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.experiments.problem import Problem
 from contrastive_ucb.facts import verify
 from contrastive_ucb.facts.measure import Record, measure
 from contrastive_ucb.facts.plan import Run
-from contrastive_ucb.training.loop import Session
+from contrastive_ucb.runs.problem import Problem
+from contrastive_ucb.runs.session import Session
 
 SIZES = {"n_states": 4, "n_actions": 2, "rank": 2, "horizon": 3}
 PROBLEM = Problem("lowrank", SIZES, "contrastive-ucb", {"alpha": 0.3}, rounds=40)

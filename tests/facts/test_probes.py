@@ -13,7 +13,7 @@ from contrastive_ucb.envs import LowRankGame, LowRankMDP
 from contrastive_ucb.facts import bounds, probes
 from contrastive_ucb.facts.probes import product_class
 from contrastive_ucb.representation.tabular_fit import FiniteModel
-from contrastive_ucb.training.loop import Round, Session
+from contrastive_ucb.runs.session import Round, Session
 
 SIZES = {"n_states": 4, "n_actions": 2, "rank": 2, "horizon": 3}
 FINITE = {"function_class": "finite", "class_size": 9, "schedule": "theory", "clip": "off"}

@@ -5,7 +5,6 @@ import pytest
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.experiments.settings import problem_of
 from contrastive_ucb.facts.measure import Record
 from contrastive_ucb.facts.plan import Fact, Run
 from contrastive_ucb.facts.rules import (
@@ -20,6 +19,7 @@ from contrastive_ucb.facts.rules import (
     ratio_interval,
     sizes_of,
 )
+from contrastive_ucb.runs.problem import problem_of
 from contrastive_ucb.stats.slopes import slope
 
 ROUNDS = np.array([1, 3, 10, 30, 100, 300, 1000])

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_ucb.core.events import Event, JsonlListener
-from contrastive_ucb.experiments.spec import RunSpec
-from contrastive_ucb.experiments.store import RunFolder
+from contrastive_ucb.runs.spec import RunSpec
+from contrastive_ucb.runs.store import RunFolder
 from contrastive_ucb.stats.published import atari100k
 
 STEPS = (1, 2, 4, 8, 16, 32, 64)

@@ -7,8 +7,7 @@ import pytest
 
 from contrastive_ucb.commands import solve
 from contrastive_ucb.commands.demo import Demo, problems_of, solve_command
-from contrastive_ucb.experiments.environments import make_env
-from contrastive_ucb.experiments.solve import Problem
+from contrastive_ucb.runs.problem import Problem, make_env
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = runpy.run_path(str(ROOT / "benchmarks" / "finite_results.py"))["EXPERIMENTS"]

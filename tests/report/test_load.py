@@ -11,9 +11,9 @@ from experiments.sweep_runs import jobs_of, solve_table
 from report.runs import edit, fact, write_deep_run, write_facts, write_run
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.experiments.grid import Grid
-from contrastive_ucb.experiments.spec import RunSpec
 from contrastive_ucb.report.load import identity, load, read_facts
+from contrastive_ucb.runs.grid import Grid
+from contrastive_ucb.runs.spec import RunSpec
 
 
 def test_runs_and_curves(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from report.runs import STEPS, write_atari, write_deep_run, write_game_run, writ
 
 from contrastive_ucb.commands.demo import Demo, specs_of, write_plan
 from contrastive_ucb.commands.options import parse
-from contrastive_ucb.experiments.grid import grid_of
-from contrastive_ucb.experiments.store import RunFolder
 from contrastive_ucb.report.load import load
 from contrastive_ucb.report.pages import Report
 from contrastive_ucb.report.scores import (
@@ -31,6 +29,8 @@ from contrastive_ucb.report.scores import (
     on_shared_tasks,
     scores_by_agent,
 )
+from contrastive_ucb.runs.grid import grid_of
+from contrastive_ucb.runs.store import RunFolder
 from contrastive_ucb.stats.aggregate import Scores
 from contrastive_ucb.stats.bootstrap import interval
 

@@ -1,4 +1,4 @@
-"""`cucb algos`: the deep agents as a table of their differences."""
+"""`cucb algos`: the deep agents and the settings in which they differ."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from contrastive_ucb.report.agent_table import differences, rows, settings_of, t
 
 @dataclass(frozen=True)
 class Algos:
-    """The agents that `cucb train --algo` knows: what they are, and the settings in which they
-    differ. `cucb train ENV --set KEY=VALUE` changes any of them."""
+    """List the agents of `cucb train --algo` and the settings in which they differ.
+    `cucb train ENV --set KEY=VALUE` changes any setting."""
 
     env: str = "Pong"
-    """The environment whose settings are shown; MinAtar's and DeepSea's are smaller and shorter."""
+    """The environment whose settings are shown; those of MinAtar and DeepSea differ."""
     json: bool = False
-    """Print the table as one JSON object, the last line of stdout."""
+    """Print the table as one JSON object on stdout and everything else on stderr."""
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -32,9 +32,9 @@ def run(arguments: Sequence[str]) -> None:
     about += [[algo, one.what, one.source] for algo, one in ALGORITHMS.items()]
     lines = [
         text_table(about, numbers=False),
-        f"where they differ on {name} (SimPLe has settings of its own):",
+        f"differences on {name} (SimPLe has other settings):",
         text_table(rows(settings)),
-        "any but simple takes the UCB bonus: cucb train Pong --algo der --set bonus.scale=1",
+        "all except simple accept the UCB bonus: cucb train Pong --algo der --set bonus.scale=1",
     ]
     agents: dict[str, Any] = {
         algo: {"what": one.what, "source": one.source, "settings": settings.get(algo, {})}

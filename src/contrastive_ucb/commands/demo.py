@@ -17,9 +17,9 @@ from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 
 if TYPE_CHECKING:
-    from contrastive_ucb.experiments.problem import Problem
-    from contrastive_ucb.experiments.spec import RunSpec
-    from contrastive_ucb.experiments.training import Training
+    from contrastive_ucb.runs.problem import Problem
+    from contrastive_ucb.runs.spec import RunSpec
+    from contrastive_ucb.runs.training import Training
 
 FIRST_UPDATE = 100  # steps in DeepSea before an agent learns
 
@@ -59,8 +59,8 @@ class Demo:
 
 def run(arguments: Sequence[str]) -> None:
     options = parse(Demo, arguments, "cucb demo", Demo())
-    from contrastive_ucb.experiments.solve import overall, solve
     from contrastive_ucb.report.demo import write_demo_page
+    from contrastive_ucb.runs.loop import overall, solve
 
     seeds = range(options.seed, options.seed + options.seeds)
     results, commands = [], []
@@ -86,7 +86,7 @@ def run(arguments: Sequence[str]) -> None:
 
 def problems_of(options: Demo) -> list[Problem]:
     """The finite problems of the demo: first the MDPs, then the games."""
-    from contrastive_ucb.experiments.problem import Problem
+    from contrastive_ucb.runs.problem import Problem
 
     lowrank = {"n_states": 10, "n_actions": 3, "rank": 3, "horizon": 4, "reward": "sparse"}
     lock = {"n_dead": 20, "n_actions": 5, "horizon": 6}
@@ -113,8 +113,8 @@ def problems_of(options: Demo) -> list[Problem]:
 
 def trainings_of(options: Demo) -> list[list[Training]]:
     """The training runs of the demo in DeepSea: the seeds of each agent."""
-    from contrastive_ucb.experiments.training import Training
     from contrastive_ucb.report.demo import SEA
+    from contrastive_ucb.runs.training import Training
 
     agents: dict[str, dict[str, Any]] = {"spr-ucb": {"bonus.preset": "algorithm-1"}, "spr": {}}
     seeds = range(options.seed, options.seed + options.sea_seeds)
@@ -171,8 +171,7 @@ def command_of(options: Demo, with_out: bool = True) -> list[str]:
 def _train(trainings: list[Training], out: Path) -> dict[str, Any]:
     """Train the seeds of one agent; returns the means of their summaries."""
     from contrastive_ucb.core.runtime import threads
-    from contrastive_ucb.experiments.solve import overall
-    from contrastive_ucb.experiments.train import train
+    from contrastive_ucb.runs.loop import overall, train
 
     with threads(1):
         summaries = [train(training, out) for training in trainings]

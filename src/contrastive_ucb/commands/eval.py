@@ -1,4 +1,4 @@
-"""`cucb eval RUN`: episodes with what a run of `cucb train` has learnt."""
+"""`cucb eval RUN`: evaluate the agent of a run of `cucb train`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from contrastive_ucb.commands.options import emit, parse, run_and_rest
-from contrastive_ucb.commands.train import text_of, use_threads
+from contrastive_ucb.commands.options import emit, parse, run_and_rest, text_of
+from contrastive_ucb.commands.train import use_threads
 from contrastive_ucb.core.checks import check_size
 
 HELP = """usage: cucb eval RUN [options]
 
-Play episodes with the newest weights of a run and print the raw scores. RUN is a run folder, or
-what was --out of 'cucb train' if one run lies below it.
+Play episodes with the newest weights of a run and print the raw scores. RUN is a run folder, or the
+--out of 'cucb train' if it contains one run.
 
 `cucb eval RUN --help` lists the options, for example
   cucb eval runs/breakout --episodes 100 --json
@@ -26,15 +26,15 @@ class Evaluate:
     """Play episodes with the newest weights of a run, without noise, bonus and augmentation."""
 
     episodes: int = 100
-    """How many; up to 100 are played at once."""
+    """Number of episodes; up to 100 are played at once."""
     epsilon: float | None = None
-    """Part of uniform actions, by default what the agent is evaluated with; 1 is random play."""
+    """Fraction of uniform actions, by default that of evaluations; 1 is the random policy."""
     threads: int | None = None
     """Threads of torch; by default 2 for large images (Atari), otherwise 1."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the network is; auto takes CUDA where there is any."""
+    """Device of the networks; auto takes CUDA if it is available."""
     json: bool = False
-    """Print the summary as one JSON object, the last line of stdout."""
+    """Print the summary as one JSON object on stdout and everything else on stderr."""
 
     def __post_init__(self) -> None:
         check_size("episodes", self.episodes)
@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> None:
 
     from contrastive_ucb.core.runtime import choose_device
     from contrastive_ucb.evaluation.rollouts import digest, evaluate
-    from contrastive_ucb.experiments.trained import load_trained  # imports torch
+    from contrastive_ucb.runs.deep_agent import load_trained  # imports torch
 
     trained = load_trained(Path(path), choose_device(options.device))
     use_threads(options.threads, trained.frame_shape)

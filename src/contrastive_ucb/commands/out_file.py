@@ -1,4 +1,4 @@
-"""The file of --out: looked at before any work, and written with errors that people understand."""
+"""The output file of --out: checked before any work, with errors of one line."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import draft_of
-from contrastive_ucb.experiments.store import FULL
+from contrastive_ucb.runs.store import FULL
 
 
 def check_file(out: Path, endings: Sequence[str]) -> None:
-    """Stop before any work if the file cannot be written or has no ending that is known."""
+    """Raise an error if the file has an unknown ending or cannot be written."""
     if out.suffix not in endings:
         raise UserError(f"--out {out} must end in one of {' '.join(endings)}")
     if not out.parent.is_dir():
@@ -21,21 +21,21 @@ def check_file(out: Path, endings: Sequence[str]) -> None:
     if out.is_dir():
         raise UserError(f"--out {out} is a folder; name a file")
     draft = draft_of(out)
-    with explained(out):  # by trying: permissions do not tell of file systems without writing
+    with explained(out):  # by trying, because permissions do not show read-only file systems
         draft.touch()
         draft.unlink()
 
 
 @contextmanager
 def explained(out: Path) -> Iterator[None]:
-    """Errors of the disk while `out` is written, as one line with a way out."""
+    """Report errors while `out` is written in one line with a remedy."""
     try:
         yield
     except OSError as error:
-        way_out = "name a file with --out in a folder that can be written to"
+        remedy = "name a file in a writable folder with --out"
         if error.errno in FULL:
-            way_out = "make room on the disk, or name a file with --out on another one"
-        raise UserError(f"cannot write {out} ({error.strerror}); {way_out}") from error
+            remedy = "free some disk space, or name a file on another disk with --out"
+        raise UserError(f"cannot write {out} ({error.strerror}); {remedy}") from error
 
 
 def print_problems(problems: Iterable[str]) -> None:

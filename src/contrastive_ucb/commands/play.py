@@ -1,4 +1,4 @@
-"""`cucb play RUN`: watch what a run of `cucb train` has learnt."""
+"""`cucb play RUN`: play episodes with the agent of a run of `cucb train`, and record a video."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from contrastive_ucb.commands.options import emit, parse, run_and_rest
-from contrastive_ucb.commands.train import text_of, use_threads
+from contrastive_ucb.commands.options import emit, parse, run_and_rest, text_of
+from contrastive_ucb.commands.train import use_threads
 from contrastive_ucb.core.checks import check_size
 
 if TYPE_CHECKING:
     from contrastive_ucb.evaluation.playback import Moment, Viewing
-    from contrastive_ucb.experiments.trained import Trained
+    from contrastive_ucb.runs.deep_agent import Trained
 
 HELP = """usage: cucb play RUN [options]
 
-Play the episodes of 'cucb eval' one by one with the newest weights of a run, and film them: the
-game, and under it the bonus of each step. RUN is a run folder, or what was --out of 'cucb train' if
-one run lies below it. MP4 takes pip install 'contrastive-ucb[video]'; without it, it is a GIF.
+Play the episodes of 'cucb eval' one by one with the newest weights of a run. The video shows the
+environment and below it the bonus of each step. RUN is a run folder, or the --out of 'cucb train'
+if it contains one run. MP4 needs pip install 'contrastive-ucb[video]'; otherwise it is a GIF.
 
 `cucb play RUN --help` lists the options, for example
   cucb play runs/breakout --video breakout.mp4
@@ -30,28 +30,28 @@ one run lies below it. MP4 takes pip install 'contrastive-ucb[video]'; without i
 
 @dataclass(frozen=True)
 class Play:
-    """Play episodes with the newest weights of a run, and film them with the bonus of each step."""
+    """Play episodes with the newest weights of a run and record them with the bonus per step."""
 
     video: Path | None = None
-    """Where the video goes, .mp4 or .gif; without it only the summary is printed."""
+    """The video, .mp4 or .gif; without it only the summary is printed."""
     episodes: int = 1
-    """How many, one after the other."""
+    """Number of episodes."""
     seed: int = 0
-    """The first episode: 0 is the first one of 'cucb eval', 1 its second, and so on."""
+    """Index of the first episode: 0 is the first episode of 'cucb eval', 1 the second, ..."""
     epsilon: float | None = None
-    """Part of uniform actions; by default that of 'cucb eval'."""
+    """Fraction of uniform actions; by default that of 'cucb eval'."""
     max_steps: int = 2000
-    """Steps after which an episode is left."""
+    """Most steps per episode."""
     fps: float = 15.0
-    """Steps shown a second; Atari itself runs at 15."""
+    """Steps per second in the video; Atari runs at 15."""
     scale: int | None = None
-    """Pixels of the video a pixel of the game; by default the picture gets 320 high or more."""
+    """Video pixels per pixel of the game; by default the picture is at least 320 pixels high."""
     threads: int | None = None
     """Threads of torch; by default 2 for large images (Atari), otherwise 1."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the network is; auto takes CUDA where there is any."""
+    """Device of the networks; auto takes CUDA if it is available."""
     json: bool = False
-    """Print the summary as one JSON object, the last line of stdout."""
+    """Print the summary as one JSON object on stdout and everything else on stderr."""
 
     def __post_init__(self) -> None:
         for name, least in (("episodes", 1), ("seed", 0), ("max_steps", 1)):
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> None:
 
     from contrastive_ucb.core.runtime import choose_device
     from contrastive_ucb.evaluation.playback import Viewing
-    from contrastive_ucb.experiments.trained import load_trained  # imports torch
+    from contrastive_ucb.runs.deep_agent import load_trained  # imports torch
 
     trained = load_trained(Path(path), choose_device(options.device))
     use_threads(options.threads, trained.frame_shape)
@@ -103,7 +103,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def summarise(moments: Sequence[Moment]) -> dict[str, Any]:
-    """Scores and steps of the episodes, and the bonus over all of them."""
+    """Scores and steps of the episodes, and the mean, first and last bonus."""
     last = [moment for moment in moments if moment.action is None]
     bonuses = [moment.bonus for moment in moments if moment.bonus is not None]
     return {
@@ -119,22 +119,22 @@ def summarise(moments: Sequence[Moment]) -> dict[str, Any]:
 def _play(
     trained: Trained, viewing: Viewing, video: Path | None, options: Play
 ) -> tuple[list[Moment], int]:
-    """The moments without their pictures, which go into the video, and its number of frames."""
+    """The moments without their pictures, and the number of frames of the video."""
     from contrastive_ucb.evaluation.playback import watch
     from contrastive_ucb.report.video import film, write_video
 
     moments = watch(trained.agent, trained.env, trained.seed, viewing, trained.config.atari)
     if video is None:
         return list(moments), 0
-    seen: list[Moment] = []
+    played: list[Moment] = []
 
     def noted() -> Iterator[Moment]:
         for moment in moments:
-            seen.append(moment._replace(picture=None))
+            played.append(moment._replace(picture=None))
             yield moment
 
     frames = write_video(video, film(noted(), options.scale), options.fps)
-    return seen, frames
+    return played, frames
 
 
 def _video_path(asked: Path | None) -> Path | None:
@@ -145,16 +145,16 @@ def _video_path(asked: Path | None) -> Path | None:
     path = video_path(asked)
     if path != asked:
         advice = "pip install 'contrastive-ucb[video]' for MP4"
-        print(f"there is no video encoder, so {path} is written; {advice}", file=sys.stderr)
+        print(f"no video encoder is installed; writing {path} ({advice})", file=sys.stderr)
     return path
 
 
 def _text(summary: dict[str, Any]) -> str:
-    """The summary for people: lists as words, and nothing about what there is not."""
+    """The summary as text, without empty entries."""
     shown: dict[str, Any] = {"score": ", ".join(f"{score:.6g}" for score in summary["scores"])}
     for name, value in summary.items():
         if isinstance(value, list):
-            value = ", ".join(str(one) for one in value)
+            value = ", ".join(str(item) for item in value)
         if value is not None and not (name in ("left_early", "frames") and value == 0):
             shown[name] = value
     return text_of(shown)

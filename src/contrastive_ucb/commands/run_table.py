@@ -1,4 +1,4 @@
-"""The states of many runs for people: a table at the end, and a live one on a terminal."""
+"""The states of runs as text: a table, and a live table on a terminal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from contrastive_ucb.experiments.progress import STATES, RunState
+from contrastive_ucb.runs.status import STATES, RunState
 
 
 def table_of(states: Sequence[RunState]) -> str:
-    """Run, state and score of each, a line a run, and below them what went wrong."""
+    """Run, state and score, one line per run, followed by the errors."""
     rows = [(state.run, _standing(state), _number(state.score)) for state in states]
     header = ("run", "state", measure_of(states))
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
@@ -32,29 +32,29 @@ def table_of(states: Sequence[RunState]) -> str:
 
 
 def measure_of(states: Sequence[RunState]) -> str:
-    """What the numbers are: the score of `train`, the gap of `solve`, or both in one table."""
+    """The heading of the numbers: the score of `train`, the gap of `solve`, or both."""
     return " or ".join(sorted({state.measure for state in states})) or "score"
 
 
 def counted(states: Sequence[RunState]) -> str:
-    """How many runs there are, and how many of each state: "6 runs: 4 finished, 2 failed"."""
+    """The number of runs in each state, such as "6 runs: 4 finished, 2 failed"."""
     counts = Counter(state.state for state in states)
     parts = ", ".join(f"{counts[name]} {name}" for name in STATES if counts[name])
     return f"{len(states)} run{'s' * (len(states) != 1)}" + (f": {parts}" if parts else "")
 
 
 def summary_of(states: Sequence[RunState], **more: Any) -> dict[str, Any]:
-    """The same for programs."""
+    """The states as JSON values."""
     counts = Counter(state.state for state in states)
     runs = [state.to_json() for state in states]
     return {**more, "counts": {name: counts[name] for name in STATES}, "runs": runs}
 
 
 class LiveTable:
-    """Shows on a terminal what runs; elsewhere it prints a line when a run has ended.
+    """A live table on a terminal; elsewhere one line per run that has ended.
 
-    look      finds the states of all runs
-    console   where to draw; stderr unless given, because stdout belongs to results
+    look      returns the states of all runs
+    console   default: stderr, because stdout is for results
     """
 
     DRAW_SECONDS = 1.0
@@ -82,7 +82,7 @@ class LiveTable:
         self._live.stop()
 
     def tick(self) -> None:
-        """Draw, if it is time."""
+        """Update the table, at most about once per second."""
         if (now := time.monotonic()) < self._next:
             return
         states = self._look()
@@ -92,8 +92,8 @@ class LiveTable:
             return
         for state in states:
             if state.state != self._before.get(state.run) and state.state in ("finished", "failed"):
-                said = state.error or f"{state.measure} {_number(state.score)}"
-                line = f"{state.run}: {state.state}, {said}"
+                message = state.error or f"{state.measure} {_number(state.score)}"
+                line = f"{state.run}: {state.state}, {message}"
                 self._console.print(line, markup=False, highlight=False, soft_wrap=True)
             self._before[state.run] = state.state
 
@@ -102,7 +102,7 @@ class LiveTable:
         for name in ("run", "state", "progress", measure_of(states), "left"):
             table.add_column(name, overflow="fold" if name == "run" else "ellipsis")
         room = max(3, self._console.height - 4)
-        # What runs comes first; the rest of the screen is for what ended last and what is next.
+        # Running runs come first, since the screen may not have room for all.
         order = {"running": 0, "failed": 1, "finished": 2, "waiting": 3}
         for state in sorted(states, key=lambda state: order[state.state])[:room]:
             done = f"{state.step:,} / {state.steps:,}" if state.steps else ""

@@ -1,45 +1,138 @@
-"""`cucb solve ENV`: an algorithm on an MDP or a game, for one seed or several."""
+"""`cucb solve ENV`: run an algorithm on an MDP or a game."""
 
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from difflib import get_close_matches
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, make_dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Literal
 
-from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig
+import tyro
+
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS, game_preset, preset
 from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.commands.solve_envs import ENVIRONMENTS, File
-from contrastive_ucb.core.checks import check_size
-from contrastive_ucb.experiments.environments import family_of
+from contrastive_ucb.core.checks import check_size, hint
+from contrastive_ucb.runs.problem import Problem, family_of, problem_of
 
-E = TypeVar("E")
+Option = tuple[Any, Any, str]  # type, default, help
+HORIZON: Option = (int, 4, "H, the steps per episode.")
+ACTIONS: Option = (int, 3, "Actions of the row player, by default also of the column player.")
+COLUMNS: Option = (int | None, None, "Actions of the column player.")
+DEAD = "Observations of the dead state"
+
+# name: description and options
+ENVIRONMENTS: dict[str, tuple[str, dict[str, Option]]] = {
+    "lowrank": (
+        "A random low-rank MDP: phi and psi are Dirichlet(.3).",
+        {
+            "n_states": (int, 10, "S."),
+            "n_actions": (int, 3, "A."),
+            "horizon": HORIZON,
+            "true_rank": (int | None, None, "d of the MDP; by default --rank, or 3."),
+            "reward_kind": (
+                Literal["sparse", "linear"],
+                "sparse",
+                "A few rewards at the last step, or rewards linear in the features.",
+            ),
+        },
+    ),
+    "lock": (
+        "Combination lock: one wrong action loses the episode; small rewards are misleading.",
+        {
+            "horizon": (int, 6, "H, the digits of the combination."),
+            "n_actions": (int, 10, "A; one of them is right."),
+            "n_dead": (int, 1, f"{DEAD}; with 20 of them the bonus is needed."),
+        },
+    ),
+    "deepsea": (
+        "DeepSea: a reward after N steps to the right, each of which has a small cost.",
+        {"size": (int, 10, "N: rows, columns and steps.")},
+    ),
+    "riverswim": (
+        "RiverSwim: swim against the current to the better bank.",
+        {"n_states": (int, 6, "Positions in the river."), "horizon": (int, 20, HORIZON[2])},
+    ),
+    "lowrank-game": (
+        "A random low-rank zero-sum game: phi and psi are Dirichlet(.3), rewards U[-1,1].",
+        {
+            "n_states": (int, 6, "S."),
+            "n_actions": ACTIONS,
+            "n_column_actions": COLUMNS,
+            "horizon": (int, 3, HORIZON[2]),
+            "true_rank": (int | None, None, "d of the game; by default --rank, or 3."),
+        },
+    ),
+    "lock-game": (
+        "Lock game of an intruder and a guard: only the right joint action leads on.",
+        {
+            "horizon": (int, 5, "H, the number of doors."),
+            "n_actions": ACTIONS,
+            "n_column_actions": COLUMNS,
+            "n_dead": (int, 10, f"{DEAD}."),
+        },
+    ),
+    "continuous": (
+        "A low-rank MDP on [0, 1] with neural features; values by quadrature.",
+        {
+            "n_actions": (int, 3, "A."),
+            "horizon": HORIZON,
+            "amplitude": (float, 0.5, "a in 1 + a cos(2 pi j s'), at most 1, below sqrt(d) - 1."),
+            "true_rank": (int | None, None, "d of the MDP; by default --rank, or 4."),
+            "nodes": (int, 1024, "Quadrature nodes of values and model errors; at least 4 d."),
+        },
+    ),
+    "rich-lock": (
+        "The lock in rotated noise with neural features; it ends when it is solved.",
+        {
+            "horizon": (int, 6, "H, the digits of the combination."),
+            "n_actions": (int, 10, "A; one of them is right."),
+        },
+    ),
+    "rich-lock-game": (
+        "The lock game in rotated noise with neural features; it ends when it is solved.",
+        {
+            "horizon": (int, 4, "H, the number of doors."),
+            "n_actions": ACTIONS,
+            "n_column_actions": COLUMNS,
+        },
+    ),
+    "gym": (
+        "A Gymnasium environment with Box observations and discrete actions; neural features.",
+        {
+            "id": (str, "CartPole-v1", "Its Gymnasium id."),
+            "horizon": (int, 50, "H, at most its time limit; rewards after the end are 0."),
+            "reward_low": (float, 0.0, "Smallest reward, at most 0; the agent observes it as 0."),
+            "reward_high": (float, 1.0, "Largest reward, at least 0; the agent observes it as 1."),
+        },
+    ),
+    "file": (
+        "Your own .npz: transitions (H,S,A,S) and rewards (H,S,A); in a game (H,S,A,B...).",
+        {"path": (Path | None, None, "Path of the file; write it with numpy.savez.")},
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Run:
-    """What to run, for how long, and where to."""
+    """Algorithm, length, seeds and output folder."""
 
     algo: str = "contrastive-ucb"
-    """contrastive-ucb or a peer, in games contrastive-ulcb or a peer; cucb solve --help has all."""
+    """contrastive-ucb or a peer, in games contrastive-ulcb or a peer; see cucb solve --help."""
     rounds: int = 1000
     """Rounds K; each costs H trajectories, with networks H times --trajectories."""
     seed: int = 0
-    """The first seed, of the run and of the environment."""
+    """The first seed of runs and environments."""
     seeds: int = 1
-    """How many seeds, from --seed on; they equal separate runs. Networks learn them one by one."""
+    """Number of seeds, starting at --seed; the results equal those of separate runs."""
     env_seed: int | None = None
-    """One environment for all seeds; by default each seed has its own."""
+    """Seed of the environment; by default the seed of the run."""
     out: Path = Path("runs")
-    """Where run folders go. Repeating a command resumes it, or shows what is finished."""
+    """Folder of the runs. Repeating a command resumes unfinished runs."""
     checkpoint_seconds: float = 30.0
     """Seconds between checkpoints."""
     json: bool = False
-    """Print the summary as one JSON object, the last line of stdout."""
+    """Print the summary as one JSON object on stdout and everything else on stderr."""
 
     def __post_init__(self) -> None:
         for name, least in (("rounds", 1), ("seeds", 1), ("seed", 0)):
@@ -52,128 +145,76 @@ class Run:
             )
 
 
-@dataclass(frozen=True)
-class Solve(Generic[E]):
-    """Run an algorithm on an MDP; if it is finite, regret, model error and optimism are exact."""
-
-    env: E
-    run: Run
-    agent: AgentConfig
-
-
-@dataclass(frozen=True)
-class SolveGame(Generic[E]):
-    """Run an algorithm on a zero-sum game; if it is finite, duality gap and bounds are exact."""
-
-    env: E
-    run: Run
-    agent: GameConfig
-
-
 def run(arguments: Sequence[str]) -> None:
-    if not arguments or arguments[0].startswith("-"):
-        if not arguments or arguments[0] in ("-h", "--help"):
-            print(_help(), end="")
-            return
-        raise ValueError(f"name an environment before {arguments[0]}: {', '.join(ENVIRONMENTS)}")
-    name, *rest = arguments
-    if name not in ENVIRONMENTS:
-        close = get_close_matches(name, ENVIRONMENTS, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(ENVIRONMENTS)}"
-        raise ValueError(f"no environment is called {name!r}; {hint}")
-    kind: Any = ENVIRONMENTS[name]
-    prog = f"cucb solve {name}"
-    if _is_game(name, rest):
-        algo = _given("--algo", rest) or "contrastive-ulcb"
-        for_game = SolveGame(kind(), Run(algo=algo), game_preset(algo))
-        _solve(name, parse(SolveGame[kind], rest, prog, for_game))
-    else:
-        algo = _given("--algo", rest) or "contrastive-ucb"
-        for_mdp = Solve(kind(), Run(algo=algo), preset(algo))
-        _solve(name, parse(Solve[kind], rest, prog, for_mdp))
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help(), end="")
+        return
+    problem, options = parse_command(arguments)
 
+    from contrastive_ucb.runs.loop import overall, solve
 
-def _solve(name: str, command: Solve[Any] | SolveGame[Any]) -> None:
-    from contrastive_ucb.experiments.solve import Problem, overall, solve  # imports torch
-
-    options = command.run
-    problem = Problem(
-        env=name,
-        env_settings=_env_settings(command),
-        algo=options.algo,
-        agent_settings=asdict(command.agent),
-        rounds=options.rounds,
-        env_seed=options.env_seed,
+    summaries = solve(
+        problem,
+        range(options.seed, options.seed + options.seeds),
+        options.out,
+        checkpoint_seconds=options.checkpoint_seconds,
+        say=lambda line: print(line, file=sys.stderr),
     )
-    seeds = range(options.seed, options.seed + options.seeds)
-    with warnings.catch_warnings():
-        warnings.showwarning = _say_once()
-        summaries = solve(
-            problem,
-            seeds,
-            options.out,
-            checkpoint_seconds=options.checkpoint_seconds,
-            say=lambda line: print(line, file=sys.stderr),
-        )
     summary = overall(summaries)
     emit(summary, options.json, _text(summary))
 
 
-def _say_once() -> Callable[..., None]:
-    """Shows a warning as one line, without a place in the code, and once for all seeds."""
-    said: set[str] = set()
-
-    def show(message: Warning | str, *where: object, **written: object) -> None:
-        line = f"cucb: {' '.join(str(message).split())}"
-        if line not in said:
-            print(line, file=sys.stderr)
-        said.add(line)
-
-    return show
-
-
-def _env_settings(command: Solve[Any] | SolveGame[Any]) -> dict[str, Any]:
-    """The environment's own arguments; --rank speaks for the model, and here for the truth too."""
-    settings = asdict(command.env)
-    if "true_rank" in settings:
-        default = getattr(command.env, "default_rank", 3)
-        ranks = (settings.pop("true_rank"), command.agent.rank, default)
-        settings["rank"] = next(rank for rank in ranks if rank is not None)
-    if "reward_kind" in settings:
-        settings["reward"] = settings.pop("reward_kind")
-    if "n_column_actions" in settings:
-        rows, columns = settings["n_actions"], settings.pop("n_column_actions")
-        settings["n_actions"] = [rows, rows if columns is None else columns]
-    if "id" in settings:
-        settings["env_id"] = settings.pop("id")
-    if isinstance(command.env, File):
-        settings = {"path": str(command.env.path), "rank": command.agent.rank}
-    return settings
-
-
-def _is_game(name: str, arguments: Sequence[str]) -> bool:
-    """Games have settings of their own, so this is known before the options are read."""
-    if name == "file":
-        path = _given("--path", arguments)
-        if path is None and not {"-h", "--help"} & set(arguments):
-            raise ValueError("which file? pass --path my.npz")
-        return path is not None and family_of(name, {"path": path}) == "game"
-    return family_of(name, {}) == "game"
+def parse_command(arguments: Sequence[str]) -> tuple[Problem, Run]:
+    """The problem that the arguments describe, and the options of the run."""
+    name, *rest = arguments
+    if name.startswith("-"):
+        raise ValueError(f"name an environment before {name}: {', '.join(ENVIRONMENTS)}")
+    if name not in ENVIRONMENTS:
+        raise ValueError(f"no environment is called {name!r}; {hint(name, ENVIRONMENTS)}")
+    path = _given("--path", rest)
+    if name == "file" and path is None and not {"-h", "--help"} & set(rest):
+        raise ValueError("env 'file' needs a file; pass --path my.npz")
+    # The algorithm and the kind of environment determine the settings and their defaults.
+    is_game = (name != "file" or path is not None) and family_of(name, {"path": path}) == "game"
+    algo = _given("--algo", rest) or ("contrastive-ulcb" if is_game else "contrastive-ucb")
+    config = game_preset(algo) if is_game else preset(algo)
+    about, env_options = ENVIRONMENTS[name]
+    fields = [
+        (key, Annotated[kind, tyro.conf.arg(help=text)], default)
+        for key, (kind, default, text) in env_options.items()
+    ]
+    env: Any = make_dataclass("Env", fields, frozen=True, namespace={"__doc__": about})
+    command: Any = make_dataclass(
+        "Solve",
+        [("env", env), ("run", Run), ("agent", type(config))],
+        frozen=True,
+        namespace={"__doc__": f"{about} Regret or duality gap are exact if it is finite."},
+    )
+    parsed = parse(command, rest, f"cucb solve {name}", command(env(), Run(algo=algo), config))
+    settings = {
+        key: str(value) if isinstance(value, Path) else value
+        for key, value in asdict(parsed.env).items()
+        if value != env_options[key][1]
+    }
+    settings |= {key: value for key, value in asdict(parsed.agent).items() if value is not None}
+    options: Run = parsed.run
+    problem = problem_of(name, options.algo, settings, options.rounds, options.env_seed)
+    return problem, options
 
 
 def _given(option: str, arguments: Sequence[str]) -> str | None:
-    """An option that decides about the others is read before them; the last one wins."""
-    found = None
+    """The value of an option before all options are parsed; the last one counts."""
+    value = None
     for at, word in enumerate(arguments):
         if word == option and at + 1 < len(arguments):
-            found = arguments[at + 1]
+            value = arguments[at + 1]
         if word.startswith(f"{option}="):
-            found = word.removeprefix(f"{option}=")
-    return found
+            value = word.removeprefix(f"{option}=")
+    return value
 
 
 def _text(summary: dict[str, Any]) -> str:
-    """The summary for people, a line a figure."""
+    """The summary as text, one line per entry."""
     count = len(summary.get("runs", [summary]))
     lines = [f"{summary['algo']} on {summary['env']}, {count} seed{'s' * (count > 1)}"]
     for name, value in summary.items():
@@ -181,16 +222,16 @@ def _text(summary: dict[str, Any]) -> str:
             continue
         if isinstance(value, dict):
             value = ", ".join(f"{key} {count:,}" for key, count in value.items() if count)
-        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        lines.append(f"  {name.replace('_', ' '):30} {shown if value is not None else 'never'}")
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        lines.append(f"  {name.replace('_', ' '):30} {text if value is not None else 'never'}")
     return "\n".join(lines)
 
 
 def _help() -> str:
-    lines = [f"  {name:14} {kind.__doc__}" for name, kind in ENVIRONMENTS.items()]
+    lines = [f"  {name:14} {about}" for name, (about, _) in ENVIRONMENTS.items()]
     return (
-        "usage: cucb solve ENV [options]\n\nRun an algorithm on an MDP or zero-sum game and"
-        " account for it,\nexactly where it is finite.\n\nenvironments:\n"
+        "usage: cucb solve ENV [options]\n\nRun an algorithm on an MDP or zero-sum game and measure"
+        " regret or duality gap,\nexactly if the environment is finite.\n\nenvironments:\n"
         + "\n".join(lines)
         + "\n\nalgorithms (--algo)"
         f"\n  on MDPs   {', '.join(PRESETS)}\n  on games  {', '.join(GAME_PRESETS)}\n\n"

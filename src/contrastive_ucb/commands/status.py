@@ -1,4 +1,4 @@
-"""`cucb status FOLDER`: what state the runs of a folder are in."""
+"""`cucb status FOLDER`: the states of the runs in a folder."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.commands.run_table import summary_of, table_of
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.experiments.progress import states_of, watched_folder
+from contrastive_ucb.runs.status import states_of, watched_folder
 
 HELP = """usage: cucb status FOLDER [--json]
 
-What state the runs of a folder are in, also those that a sweep has not begun yet: finished,
-running, waiting or failed, with progress and score. FOLDER is what was --out, or one below it.
+The states of the runs at any depth below a folder, including those that a sweep has not begun yet:
+finished, running, waiting or failed, with progress and score.
 """
 
 
 @dataclass(frozen=True)
 class Status:
-    """Show what state the runs of a folder are in."""
+    """Show the states of the runs in a folder."""
 
     json: bool = False
-    """Print the states as one JSON object, the last line of stdout."""
+    """Print the states as one JSON object on stdout and everything else on stderr."""
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -37,5 +37,5 @@ def run(arguments: Sequence[str]) -> None:
     folder = Path(name)
     states = states_of(watched_folder(folder))
     if not states:
-        raise UserError(f"there is no run in {folder}; pass what was the --out of a command")
+        raise UserError(f"{folder} contains no runs; pass the --out of a command")
     emit(summary_of(states, folder=str(folder)), options.json, table_of(states))

@@ -1,4 +1,4 @@
-"""`cucb sweep NAME_OR_TOML`: all runs of an experiment, several at once."""
+"""`cucb sweep NAME_OR_TOML`: run an experiment, several runs at once."""
 
 from __future__ import annotations
 
@@ -11,26 +11,21 @@ from typing import Protocol
 
 from contrastive_ucb.commands.options import emit, parse
 from contrastive_ucb.commands.run_table import LiveTable, counted, summary_of, table_of
-from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.checks import check_size, hint
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.experiments.catalog import ABOUT, CATALOG, experiment
-from contrastive_ucb.experiments.cluster import run_ray
-from contrastive_ucb.experiments.grid import Grid, read_grid
-from contrastive_ucb.experiments.job import Job
-from contrastive_ucb.experiments.local import cores, run_local
-from contrastive_ucb.experiments.pool import Errors
-from contrastive_ucb.experiments.progress import RunState, Watched, states_of, watched_jobs
-from contrastive_ucb.experiments.ray_session import check_address, check_installed
-from contrastive_ucb.experiments.settings import hint
+from contrastive_ucb.runs.grid import Grid, Job, experiment, experiments, read_grid
+from contrastive_ucb.runs.pool import Errors, cores, run_local
+from contrastive_ucb.runs.ray import check_address, check_installed, run_ray
+from contrastive_ucb.runs.status import RunState, Watched, states_of, watched_jobs
 
 HELP = f"""usage: cucb sweep EXPERIMENT [options]
        cucb sweep GRID.toml [options]
 
-Do all runs of an experiment, several at once; a repeated command skips what is finished, goes on
-with the rest and tries again what failed.
+Run an experiment, several runs at once. A repeated command skips finished runs, resumes the others
+and tries failed ones again.
 
 experiments:
-{chr(10).join(f"  {name:10} {about}" for name, about in ABOUT.items())}
+{chr(10).join(f"  {name:10} {about}" for name, about in experiments().items())}
 
 `cucb sweep EXPERIMENT --help` lists the options, for example
   cucb sweep theory --dry-run
@@ -41,32 +36,32 @@ experiments:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Do all runs of an experiment; the summary has the state and the score of each."""
+    """Run an experiment; the summary has the state and the score of each run."""
 
     backend: str = "local"
-    """Where the runs are done: local is processes on this machine, with one thread each; ray is
-    the same on the nodes of a Ray cluster."""
+    """local: processes on this machine with one thread each; ray: the same on the nodes of a Ray
+    cluster."""
     address: str | None = None
-    """Ray: HOST:PORT of a running cluster that this machine is a node of, or auto, which finds it;
-    by default Ray is started on this machine, for this sweep."""
+    """Ray: HOST:PORT of a running cluster that this machine is a node of, or auto, which finds it.
+    By default Ray is started on this machine for this sweep."""
     workers: int | None = None
-    """How many runs at once; by default as many as there are cores, or as Ray has room for."""
+    """Number of runs at once; by default one per core, or as many as Ray has resources for."""
     out: Path = Path("runs")
-    """Where run folders go; those that `cucb solve` and `cucb train` left there count too. All
-    nodes of a Ray cluster must see the folder, under the same absolute path."""
+    """Folder of the runs, including those of `cucb solve` and `cucb train`. All nodes of a Ray
+    cluster must see it under the same absolute path."""
     dry_run: bool = False
-    """Only list the runs and the states they are in."""
+    """List the runs and their states only."""
     checkpoint_seconds: float | None = None
     """Seconds between checkpoints; by default 30 for `solve` and 60 for `train`."""
     json: bool = False
-    """Print the summary as one JSON object, the last line of stdout."""
+    """Print the summary as one JSON object on stdout and everything else on stderr."""
 
     def __post_init__(self) -> None:
         if self.workers is not None:
             check_size("workers", self.workers)
         if self.address is not None:
             if self.backend != "ray":
-                raise ValueError(f"address is for --backend ray, got --backend {self.backend}")
+                raise ValueError(f"--address needs --backend ray, got --backend {self.backend}")
             check_address(self.address)
         if self.checkpoint_seconds is not None and not self.checkpoint_seconds >= 0:
             raise ValueError(
@@ -74,8 +69,8 @@ class Sweep:
             )
 
 
-class Backend(Protocol):
-    """Does the jobs that are not finished, each through `run_job`; returns what went wrong."""
+class Runner(Protocol):
+    """Runs the jobs that are not finished; returns the errors."""
 
     def __call__(
         self,
@@ -92,7 +87,7 @@ def run(arguments: Sequence[str]) -> None:
         print(HELP, end="")
         return
     if arguments[0].startswith("-"):
-        raise ValueError(f"name an experiment before {arguments[0]}: {', '.join(CATALOG)}")
+        raise ValueError(f"name an experiment before {arguments[0]}: {', '.join(experiments())}")
     name, *rest = arguments
     options = parse(Sweep, rest, f"cucb sweep {name}", Sweep())
     backend, grid = backend_of(options), find_grid(name)
@@ -107,19 +102,20 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _closing(failed: Sequence[RunState], n_runs: int, out: Path) -> str:
-    """What went wrong first, and what the same command would do about it and the others."""
+    """The first error, and whether repeating the command tries the failed runs again."""
     first = failed[0]
-    # A run with a DONE is not tried again as it is; what is wrong with it says what to do.
+    # A run with DONE is not tried again; its error says what to do.
     n_again = sum(not (out / state.run / "DONE").exists() for state in failed)
-    said = f"{len(failed)} of {n_runs} runs failed; {first.run}: {first.error}"
+    message = f"{len(failed)} of {n_runs} runs failed; {first.run}: {first.error}"
     if n_again == len(failed):
-        return f"{said}; the same command tries them again"
-    return said + (f"; the same command tries {n_again} of them again" if n_again else "")
+        return f"{message}; repeat the command to try them again"
+    again = f"; repeat the command to try {n_again} of them again" if n_again else ""
+    return message + again
 
 
-def backend_of(options: Sweep) -> Backend:
+def backend_of(options: Sweep) -> Runner:
     """The backend by its name."""
-    backends: dict[str, Backend] = {
+    backends: dict[str, Runner] = {
         "local": run_local,
         "ray": partial(run_ray, address=options.address),
     }
@@ -139,8 +135,8 @@ def find_grid(name: str) -> Grid:
     return experiment(name)
 
 
-def _sweep(grid: Grid, runs: Sequence[Watched], backend: Backend, options: Sweep) -> list[RunState]:
-    """Do the jobs while a table shows how they do; the states they are in at the end."""
+def _sweep(grid: Grid, runs: Sequence[Watched], backend: Runner, options: Sweep) -> list[RunState]:
+    """Run the jobs with a live table; returns their final states."""
     grid.remember(options.out)
     with LiveTable(lambda: states_of(runs)) as table:
         print(f"{counted(states_of(runs))}; {_at_once(options)}", file=sys.stderr)
@@ -158,20 +154,20 @@ def _sweep(grid: Grid, runs: Sequence[Watched], backend: Backend, options: Sweep
 
 
 def _interrupted(stop: KeyboardInterrupt) -> str:
-    """What became of the runs under way; pressed again, Ctrl-C did not wait until they saved."""
+    """What happened to the running runs; a second Ctrl-C does not wait until they are saved."""
     if isinstance(stop.__context__, KeyboardInterrupt):
-        return "the runs that were under way were not waited for; they have their last checkpoints"
-    return "the runs that were under way are saved"
+        return "the running runs were killed; they have their last checkpoints"
+    return "the running runs are saved"
 
 
 def _at_once(options: Sweep) -> str:
     if options.workers is None and options.backend == "ray":
-        return "as many at once as Ray has room for"
+        return "as many at once as Ray has resources for"
     return f"{options.workers or cores()} at once"
 
 
 def _with_error(state: RunState, error: str | None) -> RunState:
-    """A run whose folder could not be written to has its error from the worker alone."""
+    """The state with the error of the worker, which may not have been able to write it."""
     if error is None or state.state in ("finished", "failed"):
         return state
     return replace(state, state="failed", error=error)

@@ -1,40 +1,60 @@
-"""`cucb train ENV`: a deep agent in any environment with discrete actions."""
+"""`cucb train ENV`: train a deep agent in an environment with discrete actions."""
 
 from __future__ import annotations
 
-import math
+import ast
+import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from inspect import getsource
+from itertools import pairwise
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from statistics import fmean
+from textwrap import wrap
+from typing import Any, Literal
 
 from contrastive_ucb.agents.deep.presets import ALGORITHMS
-from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.commands.train_help import settings_help, takes
+from contrastive_ucb.commands.options import emit, parse, text_of
 from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
 
 HELP = f"""usage: cucb train ENV [options]
 
-Train a deep agent; a repeated command goes on where it was stopped.
+Train a deep agent. A repeated command continues where it was stopped.
 
 environments:
-  Pong, ALE/Pong-v5    Atari games under the rules of Atari 100K
+  Pong, ALE/Pong-v5    Atari games with the rules of Atari 100K
   MinAtar/Breakout-v1  MinAtar
-  DeepSea-10           the deep sea, 10 x 10
-  RichLock-12          the rich lock, 12 steps
-  CartPole-v1, ...     any id of Gymnasium with discrete actions, also module:id
+  DeepSea-10           DeepSea with N = 10
+  RichLock-12          RichLock with H = 12
+  CartPole-v1, ...     any Gymnasium id with discrete actions, also module:id
+
+common options:
+  --algo NAME          the agent (default: spr-ucb)
+  --steps N            environment steps (default: 100000)
+  --seed N             seed of the run and of the environment (default: 0)
+  --seeds N            number of seeds from --seed on, in parallel
+  --set KEY=VALUE ...  change settings; see --help-settings
+  --out FOLDER         folder of the runs (default: runs)
+  --json               print the summary as one JSON object on stdout
 
 algorithms (--algo):
 {chr(10).join(f"  {name:20} {about.what}" for name, about in ALGORITHMS.items())}
 
-`cucb train ENV --help` lists the options, for example
+more help:
+  cucb train ENV --help        all options
+  cucb train --help-settings   all settings of --set with their defaults
+  cucb algos                   the algorithms and their settings
+
+examples:
   cucb train DeepSea-10 --set bonus.preset=algorithm-1 hidden=128 --steps 10000
   cucb train MinAtar/Breakout-v1 --algo spr --steps 50000 --out runs/breakout
 """
-YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+WIDTH = 80  # columns of the help on settings
 
 
 @dataclass(frozen=True)
@@ -45,30 +65,30 @@ class Train:
     algo: str = "spr-ucb"
     """The agent; cucb algos lists all."""
     steps: int = 100_000
-    """Steps of the agent; Atari shows 4 frames a step."""
+    """Environment steps; Atari has 4 frames per step."""
     seed: int = 0
-    """Of the run and of the environment."""
+    """Seed of the run and of the environment."""
     seeds: int = 1
-    """How many seeds, from --seed on: a process each, with one thread, as many as there are cores
-    at once."""
+    """Number of seeds, starting at --seed. Each has its own process with one thread; as many run at
+    once as there are cores."""
     set: tuple[str, ...] = ()
-    """Settings that differ from the algorithm's, as KEY=VALUE; cucb train --help lists all."""
+    """Settings that differ from the algorithm's, as KEY=VALUE; see cucb train --help-settings."""
     out: Path = Path("runs")
-    """Where run folders go. Repeating a command resumes it, or shows what is finished."""
-    resume: bool = False
-    """Need not be said: a repeated command always goes on where it was stopped."""
+    """Folder of the runs. Repeating a command resumes an unfinished run."""
     eval_episodes: int | None = None
     """Episodes per evaluation; by default 100 on Atari (the Atari 100K protocol), 20 elsewhere."""
     checkpoint_seconds: float = 60.0
-    """Seconds between checkpoints, or more where saving would take over 5% of the time; 0 saves
-    after every step."""
+    """Seconds between checkpoints, more if saving would take over 5% of the time; 0 saves after
+    every step."""
     threads: int | None = None
     """Threads of torch; by default 2 for large images (Atari), otherwise 1. Runs are repeatable to
     the last bit only with the same number."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the network is; auto takes CUDA where there is any."""
+    """Device of the networks; auto takes CUDA if it is available."""
+    resume: bool = False
+    """Has no effect: a repeated command always resumes."""
     json: bool = False
-    """Print the summary as one JSON object, the last line of stdout."""
+    """Print the summary as one JSON object on stdout and everything else on stderr."""
 
     def __post_init__(self) -> None:
         for name, least in (("steps", 1), ("seed", 0), ("seeds", 1)):
@@ -84,115 +104,107 @@ class Train:
 
 def run(arguments: Sequence[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(f"{HELP}\n{settings_help()}")
+        print(HELP, end="")
+        return
+    if arguments[0] == "--help-settings":
+        print(settings_help())
         return
     if arguments[0].startswith("-"):
         raise ValueError(f"name an environment before {arguments[0]}, such as Pong or DeepSea-10")
     env, *rest = arguments
     options = parse(Train, gathered(rest), f"cucb train {env}", Train())
-    settings = read_settings(options.set)
-    if options.seeds > 1:
-        emit_seeds(env, rest, options)
-        return
 
     from contrastive_ucb.core.runtime import choose_device, keep_freed_memory
-    from contrastive_ucb.experiments.train import Training, train  # imports torch
+    from contrastive_ucb.runs.training import Training, read_settings
 
-    training = Training(env, options.algo, settings, options.steps, options.seed)
-    keep_freed_memory()
-    use_threads(options.threads, training.frame_shape)
-    summary = train(
-        training,
-        options.out,
-        checkpoint_seconds=options.checkpoint_seconds,
-        eval_episodes=options.eval_episodes,
-        device=choose_device(options.device),
-        say=lambda line: print(line, file=sys.stderr),
-    )
-    _remark_episodes(options, [summary])
-    emit(summary, options.json, text_of(summary))
+    if ":" in env and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # for module:id, as with `python -m`
+    training = Training(env, options.algo, read_settings(options.set), options.steps, options.seed)
+    if options.seeds > 1:
+        summary = train_seeds(training, options)
+        shown = {name: value for name, value in summary.items() if name != "runs"}
+    else:
+        from contrastive_ucb.runs.loop import train
 
-
-def emit_seeds(env: str, words: Sequence[str], options: Train) -> None:
-    """Train several seeds and print a summary of them."""
-    from contrastive_ucb.commands.train_seeds import train_seeds
-
-    mine = ("--seed", "--seeds", "--json")
-    kept = _without(words, mine) + ([] if options.threads else ["--threads", "1"])
-    summary = train_seeds([env, *kept], range(options.seed, options.seed + options.seeds))
-    _remark_episodes(options, summary["runs"])
-    shown = {name: value for name, value in summary.items() if name != "runs"}
+        keep_freed_memory()
+        use_threads(options.threads, training.frame_shape)
+        shown = summary = train(
+            training,
+            options.out,
+            checkpoint_seconds=options.checkpoint_seconds,
+            eval_episodes=options.eval_episodes,
+            device=choose_device(options.device),
+            say=_say,
+        )
+    _remark_episodes(options, summary.get("runs", [summary]))
     emit(summary, options.json, text_of(shown))
 
 
-def _remark_episodes(options: Train, summaries: Sequence[dict[str, Any]]) -> None:
-    """Say so if a run was finished earlier with another number of evaluation episodes."""
-    asked = options.eval_episodes
-    for summary in summaries:
-        played = summary["evaluation"]["episodes"]
-        if asked is not None and played != asked:
-            more = shlex.join(["cucb", "eval", summary["run_dir"], "--episodes", str(asked)])
-            print(f"it was evaluated with {played} episodes; {more} plays {asked}", file=sys.stderr)
+def train_seeds(training: Any, options: Train) -> dict[str, Any]:
+    """Train several seeds in parallel processes; returns their joint summary.
 
+    Every seed has the bits of a separate run with the same number of threads.
+    """
+    from contrastive_ucb.runs.grid import Job, Resources
+    from contrastive_ucb.runs.pool import cores, run_local
+    from contrastive_ucb.runs.store import RunFolder
 
-def _without(words: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The words without some options and their values."""
-    kept: list[str] = []
-    skipped = False
-    for word in words:
-        name = word.split("=")[0]
-        if name.startswith("-"):
-            skipped = name in names
-        if not skipped:
-            kept.append(word)
-    return kept
+    seeds = range(options.seed, options.seed + options.seeds)
+    gpus = Resources(gpus=0 if options.device == "cpu" else 1)  # whether GPUs are visible
+    jobs = [
+        Job(
+            training.with_seed(seed),
+            seed,
+            eval_episodes=options.eval_episodes,
+            resources=gpus,
+            threads=options.threads or 1,
+            device=options.device,
+        )
+        for seed in seeds
+    ]
+    at_once = min(len(jobs), cores())
+    _say(
+        f"training {len(jobs)} seeds, {at_once} at once; 'cucb status {options.out}' shows progress"
+    )
+    errors = run_local(jobs, options.out, at_once, checkpoint_seconds=options.checkpoint_seconds)
+    folders = [RunFolder(job.spec(), options.out) for job in jobs]
+    for seed, folder in zip(seeds, folders, strict=True):
+        if folder.path in errors:
+            _say(f"seed {seed}: {errors[folder.path]}")
+    if errors:
+        seed, error = next(
+            (seed, errors[folder.path])
+            for seed, folder in zip(seeds, folders, strict=True)
+            if folder.path in errors
+        )
+        raise UserError(
+            f"{len(errors)} of {len(seeds)} seeds failed; seed {seed}: {error}; repeat the command"
+            " to continue those that are not finished"
+        )
+    runs = [{**folder.summary(), "run_dir": str(folder.path)} for folder in folders]
+    for run in runs:
+        mean = run["evaluation"]["mean"]
+        _say(f"seed {run['seed']}: mean score {mean:.5g}, {run['seconds']:.0f} s")
+    first = runs[0]
+    shared = ("algo", "env", "steps", "bonus", "precision")
+    summary = {name: first[name] for name in shared if name in first}
+    summary |= {"seed": seeds[0], "seeds": len(seeds)}
+    summary["evaluation"] = {"mean": fmean(run["evaluation"]["mean"] for run in runs)}
+    if "solved_at" in first:
+        summary["solved"] = sum(run["solved_at"] is not None for run in runs)
+    return {**summary, "runs": runs}
 
 
 def use_threads(asked: int | None, frame_shape: tuple[int, ...]) -> None:
-    """Use the threads that were asked for, or those that suit the frames."""
+    """Use the given number of threads, or the one that suits the frames."""
     from contrastive_ucb.agents.deep.presets import suitable_threads
     from contrastive_ucb.core.runtime import set_threads
 
     set_threads(asked or suitable_threads(frame_shape))
 
 
-def read_settings(words: Sequence[str]) -> dict[str, Any]:
-    """KEY=VALUE words with each value in the type of its setting; `configure` knows the keys."""
-    from contrastive_ucb.experiments.settings import deep_kinds  # imports numpy
-
-    kinds = deep_kinds()
-    settings: dict[str, Any] = {}
-    for word in words:
-        key, equals, text = word.partition("=")
-        if not equals:
-            raise ValueError(f"--set {word} has no value; write KEY=VALUE, such as n_step=3")
-        settings[key] = _value(key, text, kinds.get(key, str))
-    return settings
-
-
-def text_of(summary: dict[str, Any]) -> str:
-    """The summary as text, one line per entry."""
-    lines = [f"{summary['algo']} on {summary['env']}, seed {summary['seed']}"]
-    for name, value in summary.items():
-        if name in ("algo", "env", "seed", "scores"):
-            continue
-        if isinstance(value, dict):
-            value = ", ".join(_entry(key, one) for key, one in value.items())
-        shown = f"{value:.5g}" if isinstance(value, float) else str(value)
-        nothing = "never" if name == "solved_at" else "-"
-        lines.append(f"  {name.replace('_', ' '):24} {shown if value is not None else nothing}")
-    return "\n".join(lines)
-
-
-def _entry(name: str, value: Any) -> str:
-    """One entry of a nested part of the summary, such as the mean of the evaluation."""
-    if name == "points":  # the evaluations of a run
-        return f"at steps {', '.join(str(point['step']) for point in value)}"
-    return f"{name} {value:.5g}"
-
-
 def gathered(arguments: Sequence[str]) -> list[str]:
-    """The arguments with what follows every --set behind one: `--set a=1 b=2 --set c=3`."""
+    """The arguments with the values of every --set after one: `--set a=1 b=2 --set c=3`."""
     others: list[str] = []
     words: list[str] = []
     inside = False
@@ -208,37 +220,74 @@ def gathered(arguments: Sequence[str]) -> list[str]:
     return others + (["--set", *words] if words else [])
 
 
-def _value(key: str, text: str, kind: Any) -> Any:
-    try:
-        return _read(text, kind)
-    except ValueError:
-        raise ValueError(f"--set {key} takes {takes(key, kind)}, got {text!r}") from None
+def settings_help() -> str:
+    """Every setting of --set with its default, what it takes, and what it means."""
+    from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
+    from contrastive_ucb.agents.deep.presets import BONUSES, DEEP_PRESETS
+    from contrastive_ucb.agents.simple.config import FULL, SimpleConfig
+    from contrastive_ucb.core.checks import kinds_of
+    from contrastive_ucb.runs.training import rainbow_kinds, takes
+
+    meanings = _meanings(RainbowConfig)
+    meanings |= {f"bonus.{name}": text for name, text in _meanings(BonusConfig).items()}
+    preset = "The bonus and the settings of the learner that belong to it."
+    lines = [
+        "settings (--set KEY=VALUE ...) with their defaults in spr-ucb on Atari:",
+        *_entry("bonus.preset", "paper", f"one of {', '.join(BONUSES)}", preset),
+    ]
+    for key, kind in rainbow_kinds().items():
+        if key != "bonus.preset":
+            value = _value_of(DEEP_PRESETS["spr-ucb"], key)
+            lines += _entry(key, value, takes(key, kind), meanings[key])
+    lines += ["", "settings of simple, which has no bonus, with their defaults in its size full:"]
+    meanings = _meanings(SimpleConfig)
+    for key, kind in kinds_of(SimpleConfig).items():
+        lines += _entry(key, _value_of(FULL, key), takes(key, kind), meanings[key])
+    return "\n".join(lines)
 
 
-def _read(text: str, kind: Any) -> Any:
-    """`text` as a value of the type `kind`; ValueError if it is none."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        if text.lower() in ("none", "auto"):
-            return None
-        return _read(text, next(one for one in inner if one is not type(None)))
-    if origin is tuple:
-        parts = text.strip("()[], ").split(",")
-        kinds = (inner[0],) * len(parts) if inner[-1] is Ellipsis else inner
-        return tuple(_read(part.strip(), one) for part, one in zip(parts, kinds, strict=True))
-    if origin is Literal:
-        if text not in inner:
-            raise ValueError
-        return text
-    if kind is bool:
-        if text.lower() not in YES + NO:
-            raise ValueError
-        return text.lower() in YES
-    if kind is int:
-        number = float(text)  # 1e5 is a whole number too
-        if not number.is_integer():
-            raise ValueError
-        return int(number)
-    if kind is float and not math.isfinite(float(text)):
-        raise ValueError
-    return kind(text)
+def _meanings(settings: type) -> dict[str, str]:
+    """The first sentence of the docstring below each field of a class."""
+    (tree,) = ast.parse(getsource(settings)).body
+    assert isinstance(tree, ast.ClassDef)
+    meanings: dict[str, str] = {}
+    for setting, below in pairwise(tree.body):
+        match setting, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                meanings[name] = re.split(r"(?<=\.)\s", " ".join(text.split()))[0]
+    return meanings
+
+
+def _entry(key: str, value: str, takes_what: str, means: str) -> list[str]:
+    """A setting with its default, and its meaning below."""
+    head, below = f"  {key:21} {value:10} ", " " * 6
+    lines = wrap(
+        takes_what,
+        WIDTH,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_on_hyphens=False,  # names contain hyphens
+    )
+    return lines + wrap(means, WIDTH, initial_indent=below, subsequent_indent=below)
+
+
+def _value_of(config: object, key: str) -> str:
+    value = reduce(getattr, key.split("."), config)
+    return ",".join(str(part) for part in value) if isinstance(value, tuple) else str(value)
+
+
+def _remark_episodes(options: Train, summaries: Sequence[dict[str, Any]]) -> None:
+    """Print a remark if a run was finished earlier with another number of evaluation episodes."""
+    asked = options.eval_episodes
+    for summary in summaries:
+        played = summary["evaluation"]["episodes"]
+        if asked is not None and played != asked:
+            more = shlex.join(["cucb", "eval", summary["run_dir"], "--episodes", str(asked)])
+            _say(f"it was evaluated with {played} episodes; {more} plays {asked}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)

@@ -66,10 +66,10 @@ def run(arguments: Sequence[str]) -> None:
         print(HELP)  # followed by the options
     options = parse(Verify, rest, "cucb verify", Verify())
 
-    from contrastive_ucb.experiments.local import cores
     from contrastive_ucb.facts.plan import read_plan
     from contrastive_ucb.facts.rows import NAME, check_place, summary_of, text_of, write_summary
     from contrastive_ucb.facts.verify import verify
+    from contrastive_ucb.runs.pool import cores
 
     plan = read_plan(options.quick, options.seeds).choose(names)
     if options.out is not None:

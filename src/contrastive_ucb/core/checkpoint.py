@@ -1,10 +1,10 @@
-"""Checkpoints: a nested state goes to disk and comes back bit for bit, without pickle.
+"""Checkpoints: save and load a nested state exactly, without pickle.
 
     <folder>/step_<n>/arrays.safetensors   every array and tensor, named by its path in the state
     <folder>/step_<n>/state.json           everything else, with a marker where an array belongs
 
-A marker is a JSON object with the key "$", which says what stands there:
-"numpy" and "torch" an array, "tuple" a tuple, "dict" a dict whose keys JSON could not keep.
+A marker is a JSON object with the key "$": "numpy" and "torch" mark an array, "tuple" a tuple, and
+"dict" a dict whose keys JSON cannot store.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class CheckpointError(UserError):
-    """A checkpoint that cannot be read; the message says which file and what to do."""
+    """A checkpoint that cannot be read; the message names the file and the remedy."""
 
 
 def save_checkpoint(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
-    """Write `folder`/step_<step> whole or not at all; one that is there already stays as it is.
+    """Write `folder`/step_<step> atomically; an existing checkpoint is not changed.
 
     state   dicts, lists and tuples of JSON values, numpy arrays and torch tensors (any device;
-            they come back on the CPU); dict keys are strings or integers
+            they are loaded on the CPU); dict keys are strings or integers
     """
     if step < 0:
         raise ValueError(f"step must be at least 0, got {step}")
@@ -63,7 +63,7 @@ def save_checkpoint(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """The state that `save_checkpoint` was given; any damage is a CheckpointError."""
+    """The state that was saved; damaged files raise CheckpointError."""
     content = _read_state_file(path)
     try:
         intact = _file_digest(path / ARRAYS) == content["arrays_sha256"]
@@ -82,15 +82,15 @@ def latest_checkpoint(folder: Path) -> Path | None:
 
 
 def prune_checkpoints(folder: Path, keep: int) -> None:
-    """Remove all but the `keep` newest checkpoints, and drafts that a killed run left behind.
+    """Remove all except the `keep` newest checkpoints, and drafts of killed runs.
 
-    Only the process that writes to `folder` may call this: to anybody else a draft in the making
-    looks like a stale one.
+    Only the process that writes to `folder` may call this, since other processes cannot distinguish
+    an active draft from a stale one.
     """
     if keep < 1:
-        raise ValueError(f"keep must be at least 1 to leave something to resume from, got {keep}")
+        raise ValueError(f"keep must be at least 1, or there is nothing to resume from, got {keep}")
     for step in finished_steps(folder)[:-keep]:
-        # The rename comes first: a removal cut short leaves a draft, not half a checkpoint.
+        # Renamed first, so that an interrupted removal does not leave half a checkpoint.
         old = folder / f"step_{step}"
         old.rename(draft_of(old))
     for draft in folder.glob(".step_*"):
@@ -104,14 +104,12 @@ def finished_steps(folder: Path) -> list[int]:
 
 
 def _encode(value: Any, path: str, arrays: Arrays) -> Any:
-    """`value` as JSON values; its arrays move to `arrays` and leave a marker behind."""
+    """`value` as JSON values; arrays are moved to `arrays` and replaced by markers."""
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
         if not math.isfinite(value):
-            raise ValueError(
-                f"state{path} is {value}; JSON has no such number, use an array for it"
-            )
+            raise ValueError(f"state{path} is {value}; JSON has no such number; use an array")
         return value
     if type(value) is list:
         return [_encode(item, _below(path, at), arrays) for at, item in enumerate(value)]
@@ -130,7 +128,7 @@ def _encode(value: Any, path: str, arrays: Arrays) -> Any:
 
 
 def _encode_mapping(value: Mapping[Any, Any], path: str, arrays: Arrays) -> Any:
-    """A dict stays a dict where JSON can keep it: string keys, none of them the marker's."""
+    """A dict with string keys other than "$" stays a dict; others become a list of pairs."""
     if odd := [key for key in value if type(key) not in (str, int)]:
         raise TypeError(f"state{path} has the key {odd[0]!r}; keys must be strings or integers")
     items = [[key, _encode(item, _below(path, key), arrays)] for key, item in value.items()]
@@ -180,14 +178,14 @@ def _decode(tree: Any, arrays: Arrays) -> Any:
 
 
 def _below(path: str, key: str | int) -> str:
-    """The path one level down; escapes keep different paths different ("a/b", ["a"]["b"])."""
+    """The path of an item; escapes keep paths unique ("a/b" and ["a"]["b"])."""
     if isinstance(key, int):
         return f"{path}/[{key}]"
     return f"{path}/{key.replace('~', '~0').replace('/', '~1').replace('[', '~2')}"
 
 
 def _is_tensor(value: Any) -> bool:
-    """Without importing torch, which takes seconds: who holds a tensor has imported it."""
+    """Whether it is a tensor, without importing torch, which takes seconds."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -208,15 +206,15 @@ def _read_state_file(path: Path) -> dict[str, Any]:
 
 
 def _damage(path: Path, name: str, problem: str) -> CheckpointError:
-    """The error for the file `name` of the checkpoint `path`, with the way out."""
-    own = int(path.name[5:]) if re.fullmatch(r"step_[0-9]+", path.name) else 0
-    older = [step for step in finished_steps(path.parent) if step < own]
-    way_out = (
+    """The error for the file `name` of the checkpoint `path`, with the remedy."""
+    number = int(path.name[5:]) if re.fullmatch(r"step_[0-9]+", path.name) else 0
+    older = [step for step in finished_steps(path.parent) if step < number]
+    remedy = (
         f"remove the folder {path} to continue from step_{older[-1]}"
         if older
         else "remove the run folder to start again"
     )
-    return CheckpointError(f"{path / name} {problem}; {way_out}")
+    return CheckpointError(f"{path / name} {problem}; {remedy}")
 
 
 def _file_digest(path: Path) -> str:
@@ -225,5 +223,5 @@ def _file_digest(path: Path) -> str:
 
 
 def _digest(content: dict[str, Any]) -> str:
-    """sha256 of the content of state.json, whatever the white space in it."""
+    """sha256 of the content of state.json, independent of white space."""
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()

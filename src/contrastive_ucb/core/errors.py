@@ -1,9 +1,9 @@
-"""The errors whose message is meant for the user."""
+"""Errors for the user."""
 
 
 class UserError(ValueError):
-    """Something the user can put right; the message is one line that says how.
+    """An error that the user can correct; the message is one line and contains the remedy.
 
     The command line prints it, like every ValueError, ArithmeticError and OSError, as one line and
-    leaves with exit code 2; `--debug` shows where it came from.
+    exits with code 2; `--debug` prints the traceback.
     """

@@ -1,6 +1,6 @@
-"""Files and folders that appear whole or not at all, even when the machine stops half-way.
+"""Atomic files and folders, also if the machine stops while they are written.
 
-All functions write under a dot-name, sync, and rename: a name without a leading dot is finished.
+All functions write under a name with a leading dot, sync, and rename.
 """
 
 import os
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 
 def publish(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
-    """Let `write` fill a draft folder, then give it its name in one step."""
+    """Let `write` fill a draft folder, then rename it to `name`."""
     final, draft = folder / name, draft_of(folder / name)
     draft.mkdir(parents=True)
     try:
@@ -27,13 +27,13 @@ def publish(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Put `content` in the file `path`: readers see the old file or the new one, never a part."""
+    """Write `content` to the file `path`; readers see the old file or the new one."""
     data = content.encode() if isinstance(content, str) else content
     publish_file(path, lambda draft: draft.write_bytes(data))
 
 
 def publish_file(path: Path, write: Callable[[Path], object], ending: str = "") -> None:
-    """Let `write` fill a draft file, whose name has the `ending`, then make it the file `path`."""
+    """Let `write` fill a draft file with this `ending`, then rename it to `path`."""
     draft = draft_of(path)
     draft = draft.with_name(draft.name + ending)
     try:
@@ -47,12 +47,12 @@ def publish_file(path: Path, write: Callable[[Path], object], ending: str = "") 
 
 
 def draft_of(path: Path) -> Path:
-    """A fresh dot-name beside `path`, on the same file system so that the rename is one step."""
+    """A new name with a leading dot in the folder of `path`, so that the rename is atomic."""
     return path.with_name(f".{path.name}.{uuid4().hex}")
 
 
 def sync_to_disk(path: Path) -> None:
-    """Wait until the file or folder is on the disk; a rename must not overtake its content."""
+    """Wait until the file or folder is on the disk, so that a rename follows its content."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -18,7 +18,7 @@ def stream(seed: int, name: str) -> np.random.Generator:
 
 
 def stream_state(generator: np.random.Generator) -> dict[str, Any]:
-    """Where the stream stands, in JSON values only (the integers have up to 128 bits)."""
+    """The state of the stream in JSON values (integers of up to 128 bits)."""
     kind = type(generator.bit_generator).__name__
     if kind != "PCG64":
         raise ValueError(f"only PCG64 streams can be saved, got {kind}; make it with stream()")
@@ -26,7 +26,7 @@ def stream_state(generator: np.random.Generator) -> dict[str, Any]:
 
 
 def restore_stream(state: Mapping[str, Any]) -> np.random.Generator:
-    """A stream that goes on with the draw at which `stream_state` was taken."""
+    """A stream that continues from the state of `stream_state`."""
     bits = np.random.PCG64(0)
     saved: Any = dict(state)
     try:

@@ -38,7 +38,7 @@ def choose_device(asked: str) -> str:
     import torch
 
     if asked == "cuda" and not torch.cuda.is_available():
-        raise UserError("torch finds no CUDA here; choose the device 'cpu' or 'auto'")
+        raise UserError("device is 'cuda', but torch finds no CUDA; choose 'cpu' or 'auto'")
     return "cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu"
 
 

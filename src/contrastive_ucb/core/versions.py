@@ -1,4 +1,4 @@
-"""With what and when something was made."""
+"""Versions of the package and its libraries, and the date."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIBRARIES = ("numpy", "scipy", "torch")
 
 @cache
 def versions(libraries: tuple[str, ...] = LIBRARIES) -> dict[str, str]:
-    """Of the package and of what it rests on."""
+    """Versions of the package, the libraries and Python."""
     names = ("contrastive-ucb", *libraries)
     return {**{name: version(name) for name in names}, "python": platform.python_version()}
 

@@ -1,1 +1,1 @@
-"""Experiments as data: what a run is, and the folder that it leaves behind."""
+"""The built-in experiments, one TOML file each."""

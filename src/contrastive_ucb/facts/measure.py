@@ -14,7 +14,7 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import on_grid
 from contrastive_ucb.facts.plan import Run
 from contrastive_ucb.facts.probes import make_probes
-from contrastive_ucb.training.loop import Session
+from contrastive_ucb.runs.session import Session
 
 PER_DECADE = 10  # recorded rounds of a curve
 DIGITS = 6  # significant digits in files

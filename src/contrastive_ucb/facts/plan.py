@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
+from contrastive_ucb.core.checks import hint
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.experiments.problem import Problem
-from contrastive_ucb.experiments.settings import hint, problem_of
+from contrastive_ucb.runs.problem import Problem, problem_of
 
 Table = Mapping[str, Any]
 GROUPS = ("facts", "ablations", "peers")

@@ -39,7 +39,7 @@ from contrastive_ucb.evaluation.trackers import GameTracker, MDPTracker
 from contrastive_ucb.facts.bounds import potential_corrected, potential_printed, recovery_bound
 from contrastive_ucb.planning.value_iteration import occupancy
 from contrastive_ucb.representation.tabular_fit import FiniteModel
-from contrastive_ucb.training.loop import Session
+from contrastive_ucb.runs.session import Session
 
 Figures = dict[str, Array]
 FUTURE_ROUNDS = np.logspace(0, 12, 12 * 20 + 1)  # twenty per decade

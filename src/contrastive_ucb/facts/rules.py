@@ -15,10 +15,10 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.evaluation.exact import potential
-from contrastive_ucb.experiments.environments import make_env
 from contrastive_ucb.facts.bounds import recovery_bound
 from contrastive_ucb.facts.measure import Record
 from contrastive_ucb.facts.plan import Fact, Run
+from contrastive_ucb.runs.problem import make_env
 from contrastive_ucb.stats.bootstrap import LEVEL, Interval, percentile_interval
 from contrastive_ucb.stats.slopes import slope, slope_interval
 

@@ -14,9 +14,9 @@ from agents.deep_play import assert_equal, draw, learner, started, train
 from contrastive_ucb.agents.deep.config import BonusConfig
 from contrastive_ucb.agents.deep.presets import BONUSES, configure
 from contrastive_ucb.agents.deep.rainbow import Rainbow
+from contrastive_ucb.agents.deep.trainer import Trainer
 from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
 from contrastive_ucb.envs.deepsea import DeepSeaGrid
-from contrastive_ucb.training.deep import Trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore:a return of")  # of random rewards
 SPR: dict[str, Any] = {"spr_weight": 2.0}

@@ -16,7 +16,7 @@ z = (s, a, b).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -43,8 +43,8 @@ from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv, check_observed
 
 if TYPE_CHECKING:
-    from contrastive_ucb.training.learn import Result
-    from contrastive_ucb.training.loop import Session
+    from contrastive_ucb.runs.result import Result
+    from contrastive_ucb.runs.session import Session
 
 C = TypeVar("C", bound=AgentConfig)
 
@@ -283,19 +283,33 @@ class Learner(ABC, Generic[C]):
     @cached_property
     def session(self) -> Session:
         """The agent with its trackers of regret and model error."""
-        from contrastive_ucb.training.loop import Session
+        from contrastive_ucb.runs.session import Session
 
         return Session(self)
 
-    def learn(self, rounds: int, progress: bool = True) -> Result:
-        """Run `rounds` more rounds; the result has the gap, the model error and a plot."""
-        from contrastive_ucb.training.learn import learn
+    def learn(
+        self,
+        rounds: int,
+        progress: bool = True,
+        callback: Callable[[Any], object] | None = None,
+    ) -> Result:
+        """Run `rounds` more rounds; the result has curves, a summary and a plot.
 
-        return learn(self.session, rounds, progress)
+        callback  called with every round (`event.step`, `event.values`); returning False stops
+        """
+        from contrastive_ucb.runs.result import learn
+
+        return learn(self.session, rounds, progress, callback)
+
+    def evaluate(self, episodes: int = 20) -> dict[str, Any]:
+        """Returns of episodes of the planned policy: mean, median, number and scores."""
+        from contrastive_ucb.runs.result import evaluate_finite
+
+        return evaluate_finite(self, episodes)
 
     def save(self, folder: str | Path) -> Path:
         """Save agent and environment in a folder; `contrastive_ucb.load` loads them."""
-        from contrastive_ucb.training.save import save_agent
+        from contrastive_ucb.runs.save import save_agent
 
         return save_agent(self, folder)
 

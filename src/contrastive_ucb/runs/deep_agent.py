@@ -1,0 +1,444 @@
+"""Deep agents in Python: `cu.SPRUCB("ALE/Pong-v5", seed=0)` learns, predicts, saves and loads.
+
+It trains exactly as `cucb train`: the same seed, length and threads give the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+
+from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.deep.presets import suitable_threads
+from contrastive_ucb.agents.deep.rainbow import Rainbow
+from contrastive_ucb.agents.deep.trainer import DeepTrainer
+from contrastive_ucb.agents.simple.agent import Simple
+from contrastive_ucb.agents.simple.config import SimpleConfig
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.checkpoint import (
+    latest_checkpoint,
+    load_checkpoint,
+    prune_checkpoints,
+    save_checkpoint,
+)
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.events import Event, ProgressListener
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.core.runtime import choose_device, keep_freed_memory
+from contrastive_ucb.core.runtime import threads as use_threads
+from contrastive_ucb.data.history import Frames
+from contrastive_ucb.data.replay import ReplayFiles
+from contrastive_ucb.envs.registry import make_deep_env
+from contrastive_ucb.evaluation.rollouts import digest
+from contrastive_ucb.evaluation.rollouts import evaluate as play_episodes
+from contrastive_ucb.runs.loop import resume as load_newest
+from contrastive_ucb.runs.loop import train, warm_up_remark
+from contrastive_ucb.runs.result import Callback, Result, observe, result_of_events
+from contrastive_ucb.runs.store import RunFolder, checkpoint_errors, find_run, save_folder
+from contrastive_ucb.runs.training import Training, training_of
+
+GymEnv = gymnasium.Env[Any, Any]
+EnvSource = str | GymEnv | Callable[[], GymEnv]
+OWN = "own/"  # namespace of environments that were given as objects
+_sources: dict[str, Any] = {}  # id: the instance or factory it was given as
+
+
+def env_id(env: EnvSource) -> str:
+    """The id of an environment; an instance or a factory is registered with Gymnasium.
+
+    Evaluation needs several environments, so an instance is copied.
+    """
+    if isinstance(env, str):
+        return env
+    for name, source in _sources.items():
+        if source is env:
+            return name
+    if isinstance(env, gymnasium.Env):
+        sample: Any = env
+    elif callable(env):
+        sample = env()
+    else:
+        sample = None
+    if not isinstance(sample, gymnasium.Env):
+        raise UserError(
+            f"env must be an id, a gymnasium.Env or a function that returns one, got"
+            f" {type(env if sample is None else sample).__name__}"
+        )
+    title, number = type(sample.unwrapped).__name__, 0
+    while (name := f"{OWN}{title}-v{number}") in _sources:
+        number += 1
+
+    def make(**options: Any) -> GymEnv:
+        if not isinstance(env, gymnasium.Env):
+            return env()
+        try:
+            return deepcopy(env)
+        except Exception as error:
+            raise UserError(
+                f"{title} cannot be copied ({type(error).__name__}: {error}); pass a function that"
+                " makes it, such as lambda: MyEnv()"
+            ) from error
+
+    gymnasium.register(id=name, entry_point=make)
+    _sources[name] = env
+    return name
+
+
+class DeepAgent:
+    """A deep agent and the environment in which it learns.
+
+    env       an id (`Pong`, `MinAtar/Breakout-v1`, `DeepSea-10`, `RichLock-6` or any Gymnasium id),
+              a gymnasium.Env, or a function that returns one
+    algo      one of `cucb algos`
+    bonus     preset of the UCB bonus: `paper`, `reference`, `algorithm-1` or `none`; default: that
+              of the algorithm
+    settings  changes to the algorithm, such as {"n_step": 3, "bonus.scale": 0.5}
+    device    auto takes CUDA if it is available
+    threads   of torch while it learns and plays; by default 2 for large images, otherwise 1
+    """
+
+    kind = "deep"
+
+    def __init__(
+        self,
+        env: EnvSource,
+        seed: int = 0,
+        *,
+        algo: str = "spr-ucb",
+        bonus: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        device: Literal["auto", "cpu", "cuda"] = "auto",
+        threads: int | None = None,
+    ):
+        chosen = dict(settings or {}) | ({} if bonus is None else {"bonus.preset": bonus})
+        if threads is not None:
+            check_size("threads", threads)
+        self.device = choose_device(device)
+        self.training = Training(
+            env_id(env), algo, chosen, steps=1, seed=seed
+        )  # `learn` sets steps
+        self.threads = threads or suitable_threads(self.training.frame_shape)
+        self.trainer: DeepTrainer = self.training.trainer(self.device)
+        self._draws = stream(seed, "predict")  # not saved: training does not depend on it
+
+    @property
+    def env(self) -> str:
+        """The canonical name of the environment."""
+        return self.training.env
+
+    @property
+    def n_steps(self) -> int:
+        """Environment steps taken so far."""
+        return self.trainer.n_steps
+
+    @property
+    def returns(self) -> Array:
+        """Raw returns of all training episodes so far."""
+        return np.array(self.trainer.returns)
+
+    def __repr__(self) -> str:
+        name, kept = type(self).__name__, self.training
+        algo = "" if name == "SPRUCB" else f", algo={kept.algo!r}"
+        return f"{name}({self.env!r}, seed={kept.seed}{algo}): {self.n_steps} steps"
+
+    def learn(
+        self,
+        env_steps: int | None = None,
+        *,
+        steps: int | None = None,
+        resume: bool = False,
+        out: str | Path = "runs",
+        progress: bool = True,
+        callback: Callback | None = None,
+        **unknown: Any,
+    ) -> Result:
+        """Learn for `steps` more environment steps (`env_steps` is the same).
+
+        resume    use a run folder below `out`: a script that was killed continues when it is
+                  repeated, and a finished run is loaded
+        callback  called with every event (`event.step`, `event.values`); returning False stops
+        """
+        if unknown:
+            raise UserError(
+                f"learn() of a deep agent has no {min(unknown)!r}; use learn(steps=...)"
+            )
+        if (steps is None) == (env_steps is None):
+            raise UserError("learn() of a deep agent needs the number of steps: learn(steps=...)")
+        length = env_steps if steps is None else steps
+        assert length is not None
+        check_size("steps", length)
+        keep_freed_memory()
+        with use_threads(self.threads):
+            if resume:
+                return self._learn_in_folder(length, Path(out), progress, callback)
+            return self._learn_here(length, progress, callback)
+
+    def evaluate(self, episodes: int = 20) -> dict[str, Any]:
+        """Raw scores of whole episodes without noise, bonus and augmentation: mean, median, scores.
+
+        The episodes are those of `cucb eval` and the same in every call.
+        """
+        config, kept = self.trainer.config, self.training
+        with use_threads(self.threads):
+            scores = play_episodes(
+                self.trainer.agent,
+                self.env,
+                kept.seed,
+                episodes,
+                config.eval_epsilon,
+                rules=config.atari,
+            )
+        return {**digest(scores), "scores": scores.tolist()}
+
+    def _learn_here(self, steps: int, progress: bool, callback: Callback | None) -> Result:
+        until = self.n_steps + steps
+        self.trainer.steps = until  # the importance weights grow until here
+        if remark := warm_up_remark(self.training, until):
+            warnings.warn(remark, stacklevel=3)
+        bar = None
+        if progress:
+            bar = ProgressListener(until, self.training.algo, start=self.n_steps)
+        events: list[Event] = []
+        observe(self.trainer.run(until), _collector(events), bar, callback)
+        return result_of_events(events, self._summary())
+
+    def _learn_in_folder(
+        self, steps: int, out: Path, progress: bool, callback: Callback | None
+    ) -> Result:
+        if self.n_steps:
+            raise UserError(
+                f"resume=True needs a new agent; this one has taken {self.n_steps} steps already"
+            )
+        self.training = replace(self.training, steps=steps)
+        observers = [callback] if callback else []
+        summary = train(
+            self.training, out, progress=progress, device=self.device, observers=observers
+        )
+        self.trainer = self.training.trainer(self.device)
+        folder = RunFolder(self.training.spec(), out)
+        load_newest(self.trainer, ReplayFiles(folder.path / "replay"), folder.checkpoints)
+        return result_of_events(_read_events(folder.metrics), summary)
+
+    def _summary(self) -> dict[str, Any]:
+        kept, trainer = self.training, self.trainer
+        latest = trainer.returns[-100:]
+        return {
+            "algo": kept.algo,
+            "env": kept.env,
+            "seed": kept.seed,
+            "steps": trainer.n_steps,
+            "updates": trainer.agent.n_updates,
+            "episodes": len(trainer.returns),
+            "bonus": kept.bonus,
+            "return_of_last_100": sum(latest) / len(latest) if latest else None,
+        }
+
+    def predict(
+        self,
+        observation: Frames,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[IntArray, Any]:
+        """The best actions for one observation (stack * C, ...) or several (n, stack * C, ...).
+
+        With `deterministic=False` a fraction `eval_epsilon` of them is uniform, as in evaluations.
+        `state` and `episode_start` are accepted for compatibility and ignored.
+        """
+        inputs, raw = self.trainer.agent.inputs, np.asarray(observation)
+        shape, kind = inputs.shape, inputs.dtype
+        if kind == np.uint8 and raw.dtype.kind not in "bui":
+            raise UserError(
+                f"an observation of {self.env} is an image of integers ({kind}), got "
+                f"{raw.dtype}; pass it as the environment returns it, not scaled to [0, 1]"
+            )
+        seen = np.asarray(observation, dtype=kind)
+        if seen.shape[-len(shape) :] != shape or seen.ndim > len(shape) + 1:
+            raise UserError(
+                f"an observation of {self.env} has shape {shape}, got {seen.shape}; stack the last "
+                f"{self.trainer.env.stack} frames, oldest first"
+            )
+        actions = self.trainer.agent.best(seen.reshape(-1, *shape))
+        if not deterministic:
+            drawn = self._draws.random((2, len(actions)))
+            uniform = (drawn[1] * self.trainer.env.n_actions).astype(actions.dtype)
+            actions = np.where(drawn[0] < self.trainer.config.eval_epsilon, uniform, actions)
+        return actions.reshape(seen.shape[: seen.ndim - len(shape)]), state
+
+    def save(self, folder: str | Path) -> Path:
+        """Save agent and replay memory in `folder`, replacing an agent that was saved there."""
+        place = save_folder(folder)
+        files = ReplayFiles(place / "replay")
+        before = latest_checkpoint(place)
+        number = 1 if before is None else int(before.name.removeprefix("step_")) + 1
+        replay = files.save(self.trainer.replay)
+        state = {
+            "kind": self.kind,
+            "env": self.env,
+            "algo": self.training.algo,
+            "settings": dict(self.training.settings),
+            "seed": self.training.seed,
+            "threads": self.threads,
+            "steps": self.trainer.steps,
+            "trainer": self.trainer.state_dict(),
+            "replay": replay,
+        }
+        saved = save_checkpoint(place, number, state)
+        prune_checkpoints(place, keep=1)
+        files.prune([{"pieces": replay["pieces"]}])
+        return saved
+
+    @classmethod
+    def restore(
+        cls, folder: Path, state: Mapping[str, Any], env: EnvSource | None = None
+    ) -> DeepAgent:
+        """The agent that `save` wrote to `folder`; it continues exactly where it stopped."""
+        with checkpoint_errors(folder, "save the agent again with this version"):
+            agent = DeepAgent(
+                _given_again(state["env"], env),
+                state["seed"],
+                algo=state["algo"],
+                settings=state["settings"],
+                threads=state.get("threads"),  # the bits depend on it; old files lack it
+            )
+            agent.trainer.steps = state["steps"]
+            agent.trainer.load_state_dict(state["trainer"])
+            ReplayFiles(folder / "replay").load(agent.trainer.replay, state["replay"])
+        return agent
+
+    @classmethod
+    def of_run(cls, folder: Path, env: EnvSource | None = None) -> DeepAgent:
+        """The agent of the run of `cucb train` in `folder`, at its newest checkpoint."""
+        run_dir, spec = find_run(folder, "train")
+        with checkpoint_errors(run_dir):
+            config, name = spec["config"], _given_again(spec["config"]["env"], env)
+            # Resolved settings, not inputs: presets may differ between versions.
+            settings = _flat(config["agent"])
+            training = training_of(name, spec["agent"], settings, config["steps"])
+            agent = DeepAgent(name, spec["seed"], algo=spec["agent"], settings=training.settings)
+            agent.training = replace(agent.training, steps=config["steps"])
+            agent.trainer.steps = config["steps"]
+        files = ReplayFiles(run_dir / "replay")
+        if load_newest(agent.trainer, files, run_dir / "checkpoints") is None:
+            raise UserError(f"{run_dir} has no checkpoint yet; repeat its command")
+        return agent
+
+
+class SPRUCB(DeepAgent):
+    """SPR with the UCB bonus: `DeepAgent` with algo="spr-ucb"."""
+
+    def __init__(
+        self,
+        env: EnvSource,
+        seed: int = 0,
+        *,
+        bonus: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        device: Literal["auto", "cpu", "cuda"] = "auto",
+        threads: int | None = None,
+    ):
+        options: Any = {"bonus": bonus, "settings": settings, "device": device, "threads": threads}
+        super().__init__(env, seed, algo="spr-ucb", **options)
+
+
+def evaluate(agent: Any, episodes: int = 100) -> dict[str, Any]:
+    """Scores of whole episodes: mean, median and the scores. The same as `agent.evaluate`."""
+    if not callable(getattr(agent, "evaluate", None)):
+        raise UserError(
+            f"evaluate() takes an agent such as cu.SPRUCB or cu.ContrastiveUCB, got"
+            f" {type(agent).__name__}"
+        )
+    scores: dict[str, Any] = agent.evaluate(episodes)
+    return scores
+
+
+def _collector(events: list[Event]) -> Callable[[Event], None]:
+    """Append the events that contain values."""
+
+    def collect(event: Event) -> None:
+        if event.values:
+            events.append(event)
+
+    return collect
+
+
+def _read_events(metrics: Path) -> list[Event]:
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    return [Event(line.pop("step"), line) for line in lines]
+
+
+def _given_again(name: str, env: EnvSource | None) -> str:
+    """The id of the environment of a saved agent; one of the user's own must be given again."""
+    if env is not None:
+        return env_id(env)
+    if name.startswith(OWN) and name not in _sources:
+        raise UserError(
+            f"the agent was trained in {name}, which was given as an object; pass it again:"
+            " cu.load(folder, env=...)"
+        )
+    return name
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        inner = isinstance(value, Mapping)
+        flat |= _flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
+    return flat
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The newest weights of a run, its bonus, and what is needed to play with them."""
+
+    run_dir: Path
+    algo: str
+    env: str
+    seed: int
+    step: int
+    frame_shape: tuple[int, ...]
+    config: RainbowConfig | SimpleConfig
+    agent: Rainbow | Simple
+
+
+def load_trained(path: Path, device: str = "cpu") -> Trained:
+    """The newest weights of the run in or below the folder `path`, without its replay memory."""
+    run_dir, spec = find_run(path, "train")
+    newest = latest_checkpoint(run_dir / "checkpoints")
+    if newest is None:
+        raise UserError(f"{run_dir} has no checkpoint yet; repeat its command")
+    with checkpoint_errors(newest):
+        name, seed, config = spec["config"]["env"], spec["seed"], _config_of(spec)
+        env = make_deep_env(name, seed=seed, training=True, rules=config.atari)
+        state = load_checkpoint(newest)["trainer"]
+        about: Any = (env.frame_shape, env.stack, env.n_actions, env.value_range, seed, device)
+        agent: Rainbow | Simple
+        if isinstance(config, SimpleConfig):
+            agent = Simple(config, *about)
+            agent.load_state_dict(state["agent"])
+        else:
+            agent = Rainbow(config, *about)
+            agent.network.load_state_dict(state["agent"]["network"])
+            if agent.bonus is not None:
+                agent.bonus.load_state_dict(state["agent"]["bonus"])
+        step, shape = state["n_steps"], env.frame_shape
+        return Trained(run_dir, spec["agent"], name, seed, step, shape, config, agent)
+
+
+def _config_of(spec: Mapping[str, Any]) -> RainbowConfig | SimpleConfig:
+    """The configuration of the agent from its JSON values."""
+    stored = spec["config"]["agent"]
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+    if spec["agent"] == "simple":
+        return SimpleConfig(**values)
+    return RainbowConfig(**values | {"bonus": BonusConfig(**values["bonus"])})

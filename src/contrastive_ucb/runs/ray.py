@@ -1,0 +1,272 @@
+"""The pool's backend for Ray, on this machine or on a running cluster.
+
+A task starts the same worker process as the local backend and waits for it. The run is in that
+process and not in Ray's own, so that
+
+- it has the same threads and variables, hence the same bits, and leaves the same log and FAILED;
+- it holds the lock of its folder as long as it lives, whatever happens to Ray;
+- it is stopped in one way. Ray's worker holds its stdin: when the task is canceled, or the worker,
+  its node or the sweep is killed, stdin is closed, and the run saves and stops.
+
+Ray does not repeat tasks here. The pool tries a lost run again: it waits until its folder is free
+and starts a task that resumes from the newest checkpoint.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.runs.grid import Job, Resources
+from contrastive_ucb.runs.pool import POLL_SECONDS, Ended, Errors, WorkerProcess, cores, run_all
+from contrastive_ucb.runs.worker import EXIT_FAILED, EXIT_STOPPED, GRACE_SECONDS, one_line
+
+RETRIES = 3  # of a lost run, since its newest checkpoint
+LOST = {  # Ray's error: what happened
+    "WorkerCrashedError": "its Ray worker died",
+    "NodeDiedError": "its node died",
+    "OutOfMemoryError": "its node had no memory left",
+}
+INSTALL = "pip install 'contrastive-ucb[ray]'"
+CONNECT_SECONDS = 5  # for a connection to the port
+ANSWER_SECONDS = 60  # for an answer of Ray
+STORE_BYTES = 100_000_000  # for Ray's objects, of which there are almost none here
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+# Ray's worker would kill its children when it ends; a run saves and ends by itself.
+WORKERS = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}}
+JOIN = "import sys, ray; ray.init(sys.argv[1], logging_level='ERROR'); ray.shutdown()"
+
+
+def run_ray(
+    jobs: Sequence[Job],
+    root: Path,
+    workers: int | None,
+    tick: Callable[[], None] = lambda: None,
+    checkpoint_seconds: float | None = None,
+    address: str | None = None,
+) -> Errors:
+    """Run all jobs that are not finished, as many at once as the cluster has resources for.
+
+    root     on a file system that all nodes see under the same path
+    workers  upper limit on attempts at once
+    address  of a running cluster, see `RaySession`
+    """
+    backend = RayBackend(root.absolute(), checkpoint_seconds, RaySession(address))
+    # A thread of Ray writes to stdout, which is reserved for results.
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        return run_all(jobs, root, backend, workers, tick, RETRIES, _say)
+
+
+class RayBackend:
+    """Attempts as tasks of Ray, which is started with the first of them."""
+
+    def __init__(self, root: Path, checkpoint_seconds: float | None, session: RaySession) -> None:
+        self._root, self._every, self._session = root, checkpoint_seconds, session
+        self._running: dict[Any, Path] = {}  # reference of the task: run folder
+        self._cwd = Path.cwd()  # a job may name files
+        self._known: set[Resources] = set()  # resources that were checked
+
+    def start(self, folder: Path, job: Job) -> None:
+        ray = self._session.ray()
+        if job.resources not in self._known and (missing := self._session.missing(job.resources)):
+            _say(missing)
+        self._known.add(job.resources)
+        task = ray.remote(run_in_process).options(
+            num_cpus=job.resources.cpus,
+            num_gpus=job.resources.gpus,
+            max_retries=0,
+            name=f"{job.label or job.task.algo} on {job.task.env}, seed {job.seed}",
+        )
+        begun = task.remote(job.to_json(), str(self._root), self._every, str(self._cwd))
+        self._running[begun] = folder
+
+    def ended(self) -> list[tuple[Path, Ended]]:
+        if not self._running:
+            return []
+        ray, begun = self._session.ray(), list(self._running)
+        over, _ = ray.wait(begun, num_returns=len(begun), timeout=0)
+        return [(self._running.pop(task), _outcome(ray, task)) for task in over]
+
+    def stop(self) -> None:
+        try:
+            if self._running:
+                ray, begun = self._session.ray(), list(self._running)
+                for task in begun:
+                    ray.cancel(task)
+                ray.wait(begun, num_returns=len(begun), timeout=GRACE_SECONDS)
+        finally:
+            self._running.clear()
+            self._session.close()
+
+
+def run_in_process(
+    job: Mapping[str, Any], root: str, every: float | None, cwd: str
+) -> tuple[int | None, str]:
+    """The task: the job in its own process; returns its exit code and last line."""
+    folder = Path(cwd) if Path(cwd).is_dir() else None
+    worker = WorkerProcess(job, Path(root), every, folder)
+    try:
+        while (ended := worker.ended()) is None:
+            time.sleep(POLL_SECONDS)  # short, because Ray interrupts between Python instructions
+        return ended.code, ended.message
+    except BaseException:  # canceled, or Ray's worker must end
+        worker.let_go()
+        worker.wait(GRACE_SECONDS)
+        raise
+
+
+def _outcome(ray: Any, task: Any) -> Ended:
+    """How a task ended."""
+    errors = ray.exceptions
+    try:
+        return Ended(*ray.get(task))
+    except errors.TaskCancelledError:
+        return Ended(EXIT_STOPPED)
+    except errors.RayTaskError as error:  # an error of `run_in_process`, which would be repeated
+        return Ended(EXIT_FAILED, one_line(error.cause))
+    except errors.RayError as error:
+        kind = type(error).__name__
+        return Ended(None, LOST.get(kind, f"Ray lost it ({kind})"))
+
+
+def check_installed() -> None:
+    """Raise an error if Ray is not installed, without importing it."""
+    if importlib.util.find_spec("ray") is None:
+        raise UserError(f"Ray is not installed; {INSTALL}, or use --backend local")
+
+
+def check_address(address: str) -> None:
+    """Raise an error unless the address is "auto" or HOST:PORT."""
+    host, colon, port = address.rpartition(":")
+    if address != "auto" and ("/" in host or not (host and colon and port.isdigit())):
+        raise UserError(
+            f"address must be HOST:PORT of the cluster's head, such as 10.0.0.1:6379, or auto,"
+            f" got {address!r}"
+        )
+
+
+class RaySession:
+    """The connection to Ray, made on first use.
+
+    address   None: Ray on this machine, for this process only, which ends with `close`
+              HOST:PORT of a cluster that this machine is a node of, or "auto", which finds it
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        check_installed()
+        self._address = address
+        self._ray: Any = None
+        self._files = ""  # the folder of a private Ray
+
+    def ray(self) -> Any:
+        """The module `ray`, connected."""
+        if self._ray is None:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            if self._address is None:
+                self._connect("local", **self._private())
+            else:
+                _check_cluster(self._address)
+                self._connect(self._address)
+        return self._ray
+
+    def missing(self, wanted: Resources) -> str | None:
+        """A remark if no node has these resources now; an error if none can join."""
+        nodes = [node["Resources"] for node in self.ray().nodes() if node["Alive"]]
+        if any(_has_room(node, wanted) for node in nodes):
+            return None
+        asked = f"a run asks for {wanted.cpus:g} cpus and {wanted.gpus:g} gpus, and"
+        if self._address is not None:
+            return f"{asked} no node has them now; such runs wait for one"
+        there = " and ".join(f"{nodes[0].get(kind, 0):g}" for kind in ("CPU", "GPU"))
+        raise UserError(f"{asked} there are {there} here; ask for less under [resources]")
+
+    def close(self) -> None:
+        """Disconnect; a private Ray ends and its files are removed."""
+        if self._ray is not None:
+            self._ray.shutdown()
+            self._ray = None
+        if self._files:
+            shutil.rmtree(self._files, ignore_errors=True)
+            self._files = ""
+
+    def _private(self) -> dict[str, Any]:
+        """Options of a Ray that other users cannot reach, with all its files in one folder."""
+        os.environ |= {
+            # Despite its name this works on any system: listen on the loopback interface only.
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+            # Otherwise Ray would write a token to the user's home folder.
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": uuid4().hex,
+            "RAY_worker_niceness": "0",  # the same as local processes
+        }
+        self._files = tempfile.mkdtemp(prefix="cucb-ray-")
+        options = {"num_cpus": cores(), "object_store_memory": STORE_BYTES}
+        return {**options, "_temp_dir": self._files, "include_dashboard": False}
+
+    def _connect(self, address: str, **options: Any) -> None:
+        import ray  # takes a second, and reads the environment variables
+
+        self._ray = ray  # from now on `close` has something to close
+        try:
+            ray.init(address, runtime_env=WORKERS, **QUIET, **options)
+        except Exception as error:
+            message = f"Ray does not start ({one_line(error)}); use --backend local"
+            raise UserError(message) from error
+
+
+def _check_cluster(address: str) -> None:
+    """Raise an error unless there is a cluster that can be joined.
+
+    Without one, Ray would wait for minutes, print messages and ignore Ctrl-C. So another process
+    joins first, with a time limit.
+    """
+    check_address(address)
+    remedy = "start one with ray start --head, or leave --address out for Ray on this machine"
+    if address != "auto":
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            raise UserError(f"nothing answers at {address} ({error}); {remedy}") from error
+    if (message := _join_error(address)) is not None:
+        if "AuthenticationError" in message:
+            remedy = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to the values of the cluster"
+        last = message.strip().splitlines()[-1:] or ["no reason given"]
+        raise UserError(f"cannot join a Ray cluster at {address} ({last[0]}); {remedy}")
+
+
+def _join_error(address: str) -> str | None:
+    """The error of a process that tries to join the cluster; None if it can."""
+    impatient = {"RAY_gcs_server_port_wait_time_s": str(CONNECT_SECONDS)}
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", JOIN, address],
+            env={**os.environ, **impatient},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer in {ANSWER_SECONDS} s"
+    return tried.stderr if tried.returncode else None
+
+
+def _has_room(node: dict[str, float], wanted: Resources) -> bool:
+    return node.get("CPU", 0) >= wanted.cpus and node.get("GPU", 0) >= wanted.gpus
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)

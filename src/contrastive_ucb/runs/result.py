@@ -1,0 +1,243 @@
+"""Result: what `learn` returns, for all agents; and `learn` of finite and neural agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.events import ProgressListener
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.core.runtime import threads
+from contrastive_ucb.envs.observed import ObservedEnv
+from contrastive_ucb.envs.tabular import TabularGame
+from contrastive_ucb.runs.loop import Measured, Observer, follow, shown_on
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from contrastive_ucb.runs.session import Session
+
+Callback = Callable[[Any], object]  # of an event; the return value False stops the run
+PLOTTED = {
+    "round": ("average_regret", "average_gap", "certificate", "zeta"),
+    "step": ("charts/episodic_return", "bonus/mean"),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """The metrics of a call of `learn`.
+
+    steps      (n,) rounds of finite and neural agents, environment steps of deep agents
+    figures    metric -> (n,) for one seed, (n, B) for several; NaN: not measured at this step
+    summaries  one dictionary per seed
+    unit       "round" or "step"
+
+    Rounds are logged on a grid: almost all at first, later 100 per decade. Sums and averages are
+    over all rounds.
+    """
+
+    steps: IntArray
+    figures: dict[str, Array]
+    summaries: list[dict[str, Any]] = field(default_factory=list)
+    unit: str = "round"
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """One row per seed and logged step: `seed`, `step` and one column per metric."""
+        import pandas as pd
+
+        tables = []
+        for at, summary in enumerate(self.summaries):
+            columns = {name: self._column(name, at) for name in self.figures}
+            tables.append(pd.DataFrame({"seed": summary["seed"], "step": self.steps, **columns}))
+        return pd.concat(tables, ignore_index=True)
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """One row per seed. `summary[0]` is the first row as a dictionary."""
+        return _summary_table(self.summaries)
+
+    @property
+    def rounds(self) -> IntArray:
+        """The logged steps."""
+        return self.steps
+
+    @property
+    def gap(self) -> Array:
+        """V* - V^pi of the greedy policy at these rounds; in a game, the duality gap."""
+        return self._figure("gap")
+
+    @property
+    def regret(self) -> Array:
+        """The sum of the gaps up to these rounds (MDP)."""
+        return self._figure("regret")
+
+    @property
+    def average_regret(self) -> Array:
+        """The mean gap of all rounds up to these (MDP)."""
+        return self._figure("average_regret")
+
+    @property
+    def average_gap(self) -> Array:
+        """The mean duality gap of all rounds up to these (game)."""
+        return self._figure("average_gap")
+
+    @property
+    def certificate(self) -> Array:
+        """V-upper - V-lower at these rounds (game)."""
+        return self._figure("certificate")
+
+    @property
+    def zeta(self) -> Array:
+        """The model error at these rounds: the largest over h, under the true rho~."""
+        return self._figure("zeta")
+
+    def _figure(self, name: str) -> Array:
+        if name not in self.figures:
+            raise AttributeError(f"this run has no {name!r}; it has {', '.join(self.figures)}")
+        return self.figures[name]
+
+    def _column(self, name: str, seed: int) -> Array:
+        return np.asarray(self.figures[name].reshape(len(self.steps), -1)[:, seed])
+
+    def __repr__(self) -> str:
+        values = []
+        for name in ("gap", "zeta", "charts/episodic_return", "bonus/mean"):
+            table = self.figures.get(name, np.empty(0))
+            if measured := [row.mean() for row in table if np.isfinite(row).all()]:
+                values.append(f"{name.removeprefix('charts/')} {measured[-1]:.4g}")
+        count, last = len(self.summaries), self.steps[-1] if len(self.steps) else 0
+        seeds = f"{count} seed{'s' * (count > 1)}"
+        return f"Result({last} {self.unit}s, {seeds}: {', '.join(values) or 'nothing measured'})"
+
+    def plot(self) -> Figure:
+        """Curves of the main metrics, with matplotlib."""
+        from matplotlib.figure import Figure
+
+        names = [name for name in PLOTTED[self.unit] if name in self.figures]
+        figure = Figure(figsize=(4.5 * max(1, len(names)), 3.5), layout="constrained")
+        if not names:
+            return figure
+        for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+            table = self.figures[name].reshape(len(self.steps), -1)
+            measured = np.isfinite(table).all(-1)
+            if self.unit == "round":
+                axes.loglog(self.steps[measured], np.maximum(table[measured], 1e-12))
+            else:
+                axes.plot(self.steps[measured], table[measured])
+            title = name.rpartition("/")[2] if name.startswith("charts/") else name
+            axes.set(xlabel=self.unit, ylabel=title.replace("_", " ").replace("/", " "))
+        return figure
+
+
+def learn(
+    session: Session, rounds: int, progress: bool = True, callback: Callback | None = None
+) -> Result:
+    """Run `rounds` more rounds and return the metrics of those on the grid.
+
+    callback  called with every round (`event.step`, `event.values`); stops by returning False
+    """
+    check_size("rounds", rounds)
+    agent = session.agent
+    if session.is_over:
+        raise UserError(f"{agent.envs[0].name} is solved, so there is nothing left to learn")
+    until = agent.n_rounds + rounds
+    logged: list[Any] = []
+
+    def collect(event: Any) -> None:
+        if event.on_grid:
+            logged.append(event)
+
+    bar = ProgressListener(until, agent.algo, start=agent.n_rounds) if progress else None
+    with threads(1):
+        observe(session.rounds(until), collect, bar, callback)
+    alone = len(agent.seeds) == 1
+    names = {name: None for event in logged for name in event.figures}  # in order, each once
+    unmeasured = np.full(len(agent.seeds), np.nan)
+    stacked = {
+        name: np.stack([event.figures.get(name, unmeasured) for event in logged]) for name in names
+    }
+    figures = {name: table[:, 0] if alone else table for name, table in stacked.items()}
+    summaries = [session.summary(seed) for seed in range(len(agent.seeds))]
+    return Result(np.array([event.step for event in logged]), figures, summaries)
+
+
+def observe(
+    events: Any, collect: Observer, bar: ProgressListener | None, callback: Callback | None
+) -> None:
+    """Follow events with an optional progress bar and callback."""
+    observers = [collect, *([shown_on(bar)] if bar else []), *([callback] if callback else [])]
+    try:
+        follow(events, observers)
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def result_of_events(events: Sequence[Measured], summary: dict[str, Any]) -> Result:
+    """The result of a deep agent from the events that contain values."""
+    names = {name: None for event in events for name in event.values}
+    figures = {
+        name: np.array([event.values.get(name, np.nan) for event in events]) for name in names
+    }
+    return Result(np.array([event.step for event in events]), figures, [summary], "step")
+
+
+def _summary_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    class SummaryTable(pd.DataFrame):  # type: ignore[misc]
+        """A DataFrame with one row per seed; an integer key selects a row as a dictionary."""
+
+        def __getitem__(self, key: Any) -> Any:
+            return dict(rows[key]) if isinstance(key, int) else super().__getitem__(key)
+
+    return SummaryTable(rows)
+
+
+def evaluate_finite(agent: Any, episodes: int = 20) -> dict[str, Any]:
+    """Returns of episodes with `agent.predict`: mean, median, their number and the scores.
+
+    In a game the score is the return of the row player. Rewards are those that the agent observes.
+    The episodes are the same in every call, except for the draws of mixed policies.
+    """
+    check_size("episodes", episodes)
+    if len(agent.seeds) > 1:
+        raise UserError(f"evaluate() needs an agent with one seed, got {len(agent.seeds)} seeds")
+    env, random = agent.envs[0], stream(agent.seeds[0], "evaluate episodes")
+    play = _play_observed if isinstance(env, ObservedEnv) else _play_table
+    scores = play(agent, env, episodes, random)
+    digest = {"mean": float(scores.mean()), "median": float(np.median(scores))}
+    return {**digest, "episodes": episodes, "scores": scores.tolist()}
+
+
+def _play_observed(agent: Any, env: Any, episodes: int, random: np.random.Generator) -> Array:
+    walk, scores, state = env.begin(episodes, random), np.zeros(episodes), None
+    for _ in range(env.horizon):
+        actions, state = agent.predict(walk.observations, state)
+        if isinstance(actions, tuple):  # one per player: the index of the joint action
+            actions = np.ravel_multi_index(actions, env.action_shape)
+        scores += walk.move(actions, random)
+    return scores
+
+
+def _play_table(agent: Any, env: Any, episodes: int, random: np.random.Generator) -> Array:
+    env, scores = deepcopy(env), np.zeros(episodes)
+    is_game = isinstance(env, TabularGame)
+    for episode in range(episodes):
+        seen, _ = env.reset(seed=int(random.integers(2**31)))
+        for _ in range(env.horizon):
+            action, _ = agent.predict(seen["row"] if is_game else seen)
+            chosen = dict(zip(("row", "column"), action, strict=True)) if is_game else action
+            seen, reward, *_ = env.step(chosen)
+            scores[episode] += reward["row"] if is_game else reward
+    return scores

@@ -1,0 +1,161 @@
+"""Save and load agents: `agent.save(folder)` and `contrastive_ucb.load(folder)`.
+
+The folder of a finite or neural agent contains its environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from contrastive_ucb.core.checkpoint import (
+    latest_checkpoint,
+    load_checkpoint,
+    prune_checkpoints,
+    save_checkpoint,
+)
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.envs.batch import Env
+from contrastive_ucb.envs.continuous import ContinuousMDP
+from contrastive_ucb.envs.finite_twin import OneHot
+from contrastive_ucb.envs.gym_observed import GymObserved
+from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.observed import ObservedEnv
+from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
+from contrastive_ucb.runs.problem import Problem
+from contrastive_ucb.runs.spec import RunSpec, kind_of
+from contrastive_ucb.runs.store import checkpoint_errors, find_run, save_folder
+
+if TYPE_CHECKING:
+    from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+    from contrastive_ucb.agents.finite.learner import Learner
+    from contrastive_ucb.runs.deep_agent import DeepAgent, EnvSource
+
+E = TypeVar("E", TabularMDP, TabularGame)
+OBSERVED: dict[str, Callable[..., ObservedEnv]] = {
+    kind.__name__: kind for kind in (ContinuousMDP, RichLock, RichLockGame, GymObserved)
+}
+SHARED = (
+    "reveals_reward",
+    "solved_gap",
+    "suggested_alpha",
+)  # attributes of the class
+
+
+def save_agent(agent: Learner[Any], folder: str | Path) -> Path:
+    """Save the agent in `folder`, atomically replacing an agent that was saved there."""
+    place, count = save_folder(folder), range(len(agent.seeds))
+    state = {
+        "kind": agent.kind,
+        "algo": agent.algo,
+        "seeds": agent.seeds,
+        "config": asdict(agent.config),
+        "negatives": agent.negatives if agent.is_tabular else None,
+        "envs": [_env_state(env) for env in agent.envs],
+        "session": [agent.session.state_of(seed) for seed in count],
+    }
+    # Numbered by saves, not by rounds: the newest save counts, whatever agent it contains.
+    before = latest_checkpoint(place)
+    number = 1 if before is None else int(before.name.removeprefix("step_")) + 1
+    saved = save_checkpoint(place, number, state)
+    prune_checkpoints(place, keep=1)
+    return saved
+
+
+def load_agent(
+    folder: str | Path, env: EnvSource | None = None
+) -> ContrastiveUCB | ContrastiveULCB | DeepAgent:
+    """The agent that was saved in `folder` last; it continues exactly where it stopped.
+
+    folder  where an agent was saved, or the folder of a run of `cucb solve` or `cucb train`, whose
+            newest checkpoint is loaded
+    env     needed only for a deep agent whose environment was given as an instance or a factory
+    """
+    from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+    from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+
+    path = latest_checkpoint(Path(folder))
+    if path is None:
+        return _agent_of_run(Path(folder), env)
+    state = load_checkpoint(path)
+    if state.get("kind") == "deep":
+        from contrastive_ucb.runs.deep_agent import DeepAgent
+
+        return DeepAgent.restore(Path(folder), state, env)
+    common = {
+        "seed": state.get("seeds"),
+        "algo": state.get("algo"),
+        "negative_distribution": state.get("negatives"),
+        **state.get("config", {}),
+    }
+    agent: ContrastiveUCB | ContrastiveULCB
+    if state.get("kind") == ContrastiveUCB.kind:
+        agent = ContrastiveUCB([_made_again(TabularMDP, env) for env in state["envs"]], **common)
+    elif state.get("kind") == ContrastiveULCB.kind:
+        agent = ContrastiveULCB([_made_again(TabularGame, env) for env in state["envs"]], **common)
+    else:
+        raise UserError(
+            f"{path} is a checkpoint of a run; name the run folder, which contains spec.json"
+        )
+    agent.session.load_states(state["session"])
+    return agent
+
+
+def _agent_of_run(
+    folder: Path, env: EnvSource | None
+) -> ContrastiveUCB | ContrastiveULCB | DeepAgent:
+    """The agent of the run in or below the folder."""
+    from contrastive_ucb.runs.deep_agent import DeepAgent
+
+    if not any(folder.rglob("spec.json")):
+        raise UserError(f"there is no saved agent in {folder}; save one with agent.save(folder)")
+    run_dir, spec = find_run(folder, "solve", "train")
+    if kind_of(spec["config"]) == "train":
+        return DeepAgent.of_run(run_dir, env)
+    newest = latest_checkpoint(run_dir / "checkpoints")
+    if newest is None:
+        raise UserError(f"{run_dir} has no checkpoint yet; repeat its command")
+    with checkpoint_errors(newest):
+        agent: Any = Problem.of_spec(RunSpec(**spec)).agent([spec["seed"]])
+        agent.session.load_states([load_checkpoint(newest)["session"]])
+    return cast("ContrastiveUCB | ContrastiveULCB", agent)
+
+
+def _env_state(env: Env | ObservedEnv) -> dict[str, Any]:
+    """What `_made_again` needs: the arrays of a finite environment, or its class and arguments."""
+    if isinstance(env, OneHot):
+        return _env_state(env.base)
+    if isinstance(env, ObservedEnv):
+        kind = type(env).__name__
+        if kind not in OBSERVED:
+            raise UserError(f"{kind} cannot be saved; only {', '.join(OBSERVED)} can")
+        return {"observed": kind, "arguments": dict(env.arguments)}
+    stored = ("rewards", "reward_scale", "initial", "rank", "name")
+    kernel = {"features": env.kernel.features, "measures": env.kernel.measures}
+    return {**kernel, **{name: getattr(env, name) for name in (*stored, *SHARED)}}
+
+
+def _made_again(kind: type[E], state: dict[str, Any]) -> E | ObservedEnv:
+    if "observed" in state:
+        return OBSERVED[state["observed"]](**state["arguments"])
+    return _env(kind, state)
+
+
+def _env(kind: type[E], state: dict[str, Any]) -> E:
+    env = kind(
+        Kernel(state["features"], state["measures"]),
+        state["rewards"],
+        state["initial"],
+        reward_scale=state["reward_scale"],
+        rank=state["rank"],
+        name=state["name"],
+    )
+    # The constructor normalizes rows, which may change the last bit of arrays.
+    env.kernel, env.initial = Kernel(state["features"], state["measures"]), state["initial"]
+    for name in SHARED:
+        setattr(env, name, state[name])
+    return env

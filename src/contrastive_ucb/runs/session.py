@@ -1,0 +1,159 @@
+"""Session: a finite or neural agent with its metrics, as a generator of rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+from contrastive_ucb.agents.finite.learner import Learner
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.events import on_grid
+from contrastive_ucb.envs.observed import ObservedEnv
+from contrastive_ucb.evaluation.trackers import (
+    GameOnTwin,
+    GameTracker,
+    MDPTracker,
+    OnTwin,
+    ReturnTracker,
+    StopRule,
+    Tracker,
+    play,
+)
+
+
+@dataclass(frozen=True)
+class Round:
+    """A finished round and its metrics, each (B,); the event of finite and neural agents."""
+
+    number: int
+    figures: dict[str, Array]
+    on_grid: bool  # whether it is logged
+
+    @property
+    def step(self) -> int:
+        return self.number
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The metrics as means over seeds."""
+        return {name: float(column.mean()) for name, column in self.figures.items()}
+
+
+class Session:
+    """An agent and the trackers of its metrics: everything that a checkpoint contains."""
+
+    def __init__(self, agent: Learner[Any]):
+        self.agent = agent
+        self.tracked = _tracked(agent)  # the agent, or its projection on a finite twin
+        self.tracker = _tracker(self.tracked)
+        self.rule = _stop_rule(agent)
+        self.latest: dict[str, Array] = {}  # the newest value of every metric
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run ends early because the environment is solved."""
+        if not getattr(self.agent.envs[0], "stops_when_solved", False):
+            return False
+        return bool(self.rule.solved_at if self.rule else self.tracker.solved_at.all())
+
+    def rounds(self, until: int) -> Iterator[Round]:
+        """Run rounds until there are `until` of them or the run is over."""
+        agent, tracker = self.agent, self.tracker
+        if agent.n_rounds != tracker.n_rounds:
+            raise ValueError(
+                f"the agent has run {agent.n_rounds} rounds and {tracker.n_rounds} of them were "
+                "measured; run all rounds with learn(), or none"
+            )
+        while agent.n_rounds < until and not self.is_over:
+            rolled_in = self.tracked.roll_in
+            agent.round()
+            tracker.follow(rolled_in)  # afterwards: a round that fails is not measured
+            noted = on_grid(agent.n_rounds, until)
+            # Where the model error is expensive, it is measured ten times per decade.
+            error = noted and on_grid(agent.n_rounds, until, per_decade=10)
+            figures = self._measure(error)
+            self.latest |= figures
+            yield Round(agent.n_rounds, figures, noted or self.is_over)
+
+    def summary(self, seed: int) -> dict[str, Any]:
+        """The summary of the run of one seed."""
+        agent = self.agent
+        latest = {name: float(values[seed]) for name, values in self.latest.items()}
+        return {
+            "algo": agent.algo,
+            "env": agent.envs[seed].name,
+            "seed": agent.seeds[seed],
+            "rounds": agent.n_rounds,
+            "trajectories": agent.trajectories,
+            "env_steps": agent.env_steps,
+            "final_gap": latest["gap"],
+            self.tracker.average: latest[self.tracker.average],
+            "alpha": agent.config.alpha,
+            **{name: latest[name] for name in ("zeta", "xi") if name in latest},
+            **self.tracker.summary(seed),
+            **self._rule_summary(latest),
+        }
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        """A copy of the state of one seed. `latest` is part of it, since any round may be saved."""
+        latest = {name: float(values[seed]) for name, values in self.latest.items()}
+        agent, tracker = self.agent.state_of(seed), self.tracker.state_of(seed)
+        rule = {} if self.rule is None else {"rule": self.rule.state_dict()}
+        return deepcopy({"agent": agent, "tracker": tracker, "latest": latest, **rule})
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        self.agent.load_states([state["agent"] for state in states])
+        self.tracker.load_states([state["tracker"] for state in states])
+        if self.rule is not None:
+            self.rule.load_state_dict(states[0]["rule"])
+        if isinstance(self.tracked, OnTwin):
+            self.tracked.look()
+        latest = [state["latest"] for state in states]
+        self.latest = {name: np.array([one[name] for one in latest]) for name in latest[0]}
+
+    def _measure(self, error: bool) -> dict[str, Array]:
+        """The metrics of the last round."""
+        agent = self.agent
+        if isinstance(self.tracked, OnTwin):
+            self.tracked.look()
+        figures = self.tracker.measure(self.tracked, error)
+        if self.rule is not None:
+            returns = play(agent)
+            self.rule.note(returns, agent.n_rounds)
+            figures["return"] = returns.mean(keepdims=True)
+        figures["bonus/mean"] = agent.bonus.mean((1, 2, 3))
+        figures["bonus/logdet"] = agent.log_det
+        return figures | agent.model.metrics
+
+    def _rule_summary(self, latest: dict[str, float]) -> dict[str, Any]:
+        if self.rule is None:
+            return {}
+        return {"return": latest["return"], "solved_at": self.rule.solved_at or None}
+
+
+def _tracked(agent: Learner[Any]) -> Any:
+    """What is measured: the tables of the agent, or those of its projection on a finite twin."""
+    env = agent.envs[0]
+    twin = env.twin() if isinstance(env, ObservedEnv) else None
+    if twin is None:
+        return agent
+    return (GameOnTwin if isinstance(agent, ContrastiveULCB) else OnTwin)(agent, twin)
+
+
+def _tracker(tracked: Any) -> Tracker[Any]:
+    """The tracker for it."""
+    if isinstance(tracked, (ContrastiveULCB, GameOnTwin)):
+        return GameTracker(tracked)
+    if isinstance(tracked, Learner) and isinstance(tracked.envs[0], ObservedEnv):
+        return ReturnTracker(tracked)
+    return MDPTracker(tracked)
+
+
+def _stop_rule(agent: Learner[Any]) -> StopRule | None:
+    target = getattr(agent.envs[0], "solved_return", None)
+    return None if target is None else StopRule(target)

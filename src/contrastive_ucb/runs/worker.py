@@ -1,0 +1,172 @@
+"""One job in its own process, by default with one thread:
+
+    python -m contrastive_ucb.runs.worker ROOT JOB.json [CHECKPOINT_SECONDS]
+
+With - for JOB.json the job is the first line of stdin. Such a worker saves and stops when stdin is
+closed, which also happens when the process that started it dies.
+
+Exit codes: 0 finished, 1 failed, 75 another process works on the run, 130 stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.runs.grid import Job
+from contrastive_ucb.runs.problem import Problem
+from contrastive_ucb.runs.store import (
+    FAILED,
+    FULL,
+    LOG,
+    RunBusyError,
+    RunFolder,
+    mark_failed,
+    remedy_of,
+)
+
+EXIT_DONE, EXIT_FAILED, EXIT_BUSY, EXIT_STOPPED = 0, 1, 75, 130  # 75 is EX_TEMPFAIL
+THREADS = {f"{name}_NUM_THREADS": "1" for name in ("MKL", "OMP", "OPENBLAS")}
+GRACE_SECONDS = 60  # for saving, after stdin was closed
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the job; an error is one line on stderr."""
+    os.environ.update(THREADS)  # before torch is imported
+    if not 2 <= len(arguments) <= 3:
+        print(f"usage: python -m {__spec__.name} ROOT JOB.json", file=sys.stderr)
+        return EXIT_FAILED
+    root, source, *every = arguments
+    try:
+        job = _read_job(source)
+        return work(job, Path(root), float(every[0]) if every else None)
+    except KeyboardInterrupt:
+        return EXIT_STOPPED
+    except RunBusyError as error:
+        print(error, file=sys.stderr)
+        return EXIT_BUSY
+    except Exception as error:
+        print(one_line(error), file=sys.stderr)
+        return EXIT_FAILED
+
+
+def work(job: Job, root: Path, checkpoint_seconds: float | None = None) -> int:
+    """Run the job with its output in the log of the run folder."""
+    folder = RunFolder(job.spec(), root)
+    if folder.finished:
+        folder.summary()  # an error if it is damaged
+        return EXIT_DONE
+    try:
+        with folder:  # a folder that is busy or belongs to another run is left unchanged
+            (folder.path / FAILED).unlink(missing_ok=True)
+        with _output_to(folder.path / LOG):
+            try:
+                print(job.command(root), file=sys.stderr)
+                run_job(job, root, progress=True, checkpoint_seconds=checkpoint_seconds, say=_say)
+            except Exception:
+                traceback.print_exc()
+                raise
+    except RunBusyError:
+        raise
+    except Exception as error:
+        mark_failed(folder.path, one_line(error))
+        raise
+    return EXIT_DONE
+
+
+def run_job(
+    job: Job,
+    root: Path,
+    *,
+    progress: bool = False,
+    checkpoint_seconds: float | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Run or resume the job in this process, unless it is finished; returns its summary."""
+    from contrastive_ucb.core.runtime import choose_device, keep_freed_memory, threads
+    from contrastive_ucb.runs.loop import solve, train
+
+    options: dict[str, Any] = {"progress": progress, "say": say}
+    if checkpoint_seconds is not None:
+        options["checkpoint_seconds"] = checkpoint_seconds
+    if isinstance(job.task, Problem):
+        return solve(job.task, [job.seed], root, **options)[0]
+    options |= {"eval_episodes": job.eval_episodes, "device": choose_device(job.device)}
+    keep_freed_memory()
+    with threads(job.threads):
+        return train(job.task, root, **options)
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error in one line; unexpected errors have their type before it."""
+    message = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.errno in FULL:
+        return f"{message}; {remedy_of(error)}"
+    is_plain = isinstance(error, (ValueError, ArithmeticError, OSError)) and message
+    return message if is_plain else f"{type(error).__name__}: {message}"
+
+
+def _read_job(source: str) -> Job:
+    """The job in a file, or in the first line of stdin, which is watched from then on."""
+    if source == "-":
+        text = _first_line()
+        threading.Thread(target=_stop_with_stdin, daemon=True).start()
+    else:
+        text = Path(source).read_text(encoding="utf-8")
+    try:
+        return Job.from_json(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise UserError(f"{source} is not valid JSON ({error})") from error
+
+
+def _first_line() -> str:
+    """Read without a buffer: a thread waiting in Python's buffered reader would delay the exit."""
+    read = b""
+    while not read.endswith(b"\n") and (more := os.read(0, 1 << 16)):
+        read += more
+    return read.decode()
+
+
+def _stop_with_stdin() -> None:
+    """Interrupt the run when stdin is closed, as Ctrl-C does: it saves, then the process ends."""
+    while os.read(0, 1 << 16):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(GRACE_SECONDS)
+    os._exit(EXIT_STOPPED)
+
+
+@contextmanager
+def _output_to(log: Path) -> Iterator[None]:
+    """Append stdout and stderr to the file, including what libraries write."""
+    saved = [os.dup(number) for number in (1, 2)]
+    with log.open("a", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
+        for number in (1, 2):
+            os.dup2(file.fileno(), number)
+        try:
+            yield
+        finally:
+            for number, before in zip((1, 2), saved, strict=True):
+                os.dup2(before, number)
+                os.close(before)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    # Background processes may ignore SIGINT, and Ray's processes block it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    sys.exit(main(sys.argv[1:]))

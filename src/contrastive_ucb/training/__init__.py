@@ -1,1 +1,0 @@
-"""What every run needs, however it learns: random streams, events, checkpoints."""

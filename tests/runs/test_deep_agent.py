@@ -1,0 +1,305 @@
+"""`cu.SPRUCB`: the same bits as `cucb train`, and save, load and go on."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from runs.training_runs import BREAKOUT, SEA, TINY, run, same, training
+
+import contrastive_ucb as cu
+from contrastive_ucb.core.checkpoint import (
+    latest_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.runs import deep_agent as module
+from contrastive_ucb.runs.deep_agent import load_trained
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def agent(seed: int = 0, **changes: str) -> cu.SPRUCB:
+    return cu.SPRUCB(SEA, seed, settings=TINY, **changes)  # type: ignore[arg-type]
+
+
+def test_it_learns_what_the_command_learns(tmp_path: Path) -> None:
+    summary = run(training(SEA, steps=30), tmp_path)
+    trained = load_trained(Path(summary["run_dir"]))
+    mine = agent()
+    mine.learn(30, progress=False)
+    same(dict(mine.trainer.agent.network.state_dict()), dict(trained.agent.network.state_dict()))
+    assert cu.evaluate(mine, episodes=3)["mean"] == summary["evaluation"]["points"][-1]["mean"]
+    assert mine.n_steps == 30
+    assert len(mine.returns) == summary["episodes"]
+
+
+@pytest.mark.parametrize("bonus", [None, "algorithm-1", "reference"])
+def test_saved_and_loaded_it_goes_on_as_if_nothing_had_been(
+    tmp_path: Path, bonus: str | None
+) -> None:
+    straight, stopped = agent(bonus=bonus), agent(bonus=bonus)
+    straight.learn(26, progress=False)
+    stopped.learn(26, progress=False)
+    stopped.save(tmp_path / "a")
+    loaded = cu.load(tmp_path / "a")
+    assert isinstance(loaded, cu.DeepAgent)
+    for one in (straight, loaded):
+        one.learn(14, progress=False)
+    same(straight.trainer.state_dict(), loaded.trainer.state_dict())
+    same(straight.trainer.replay.state_dict(), loaded.trainer.replay.state_dict())
+
+
+def test_a_second_save_replaces_the_first(tmp_path: Path) -> None:
+    one = agent()
+    one.learn(10, progress=False)
+    one.save(tmp_path)
+    one.learn(steps=10, progress=False)
+    one.save(tmp_path)
+    loaded = cu.load(tmp_path)
+    assert isinstance(loaded, cu.DeepAgent)
+    assert loaded.n_steps == 20
+    assert len(list(tmp_path.glob("step_*"))) == 1
+
+
+def test_resume_learns_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, again = agent(), agent()
+    result = first.learn(30, resume=True, out=tmp_path, progress=False)
+    assert result.summary[0]["steps"] == 30
+    monkeypatch.setattr("contrastive_ucb.agents.deep.rainbow.Rainbow.update", _never)
+    assert again.learn(30, resume=True, out=tmp_path, progress=False).summaries == result.summaries
+    same(first.trainer.state_dict(), again.trainer.state_dict())
+    with pytest.raises(UserError, match="has taken 30 steps"):
+        again.learn(5, resume=True, out=tmp_path)
+
+
+def _never(*_: object, **__: object) -> None:
+    raise AssertionError("nobody should have come here")
+
+
+def test_predict_takes_one_observation_or_several() -> None:
+    one = agent()
+    cells = np.eye(25, dtype=np.float32)
+    actions, state = one.predict(cells, state="mine")
+    assert (actions.shape, state) == ((25,), "mine")
+    singles = [one.predict(cell)[0] for cell in cells]
+    assert all(single.shape == () for single in singles)
+    assert [int(single) for single in singles] == actions.tolist()
+
+
+def test_predict_draws_when_asked_to() -> None:
+    one = cu.DeepAgent(SEA, settings={**TINY, "eval_epsilon": 1.0}, algo="spr")
+    drawn = [int(one.predict(np.eye(25)[0], deterministic=False)[0]) for _ in range(40)]
+    assert set(drawn) == {0, 1}
+    assert len({int(one.predict(np.eye(25)[0])[0]) for _ in range(40)}) == 1
+
+
+@pytest.mark.parametrize("shape", [(24,), (2, 2, 25), ()])
+def test_wrong_observations_are_errors_of_one_line(shape: tuple[int, ...]) -> None:
+    with pytest.raises(UserError, match=r"has shape \(25,\)"):
+        agent().predict(np.zeros(shape))
+
+
+def test_what_cannot_be_is_said_at_once() -> None:
+    with pytest.raises(ValueError, match="did you mean 'DeepSea-10'"):
+        cu.SPRUCB("DeepSee-10")
+    with pytest.raises(ValueError, match="algorithm-1"):
+        cu.SPRUCB(SEA, bonus="algoritm-1")
+    if not torch.cuda.is_available():
+        with pytest.raises(UserError, match="finds no CUDA"):
+            cu.SPRUCB(SEA, device="cuda")
+
+
+def test_predictions_leave_what_is_learnt_alone() -> None:
+    quiet, asked = agent(), agent()
+    for one in (quiet, asked):
+        one.learn(24, progress=False)
+        if one is asked:
+            one.predict(np.eye(25), deterministic=False)
+        one.learn(10, progress=False)
+    same(quiet.trainer.state_dict(), asked.trainer.state_dict())
+
+
+def test_threads_are_given_back() -> None:
+    torch.set_num_threads(2)
+    one = cu.SPRUCB(SEA, settings=TINY, threads=1)
+    one.learn(3, progress=False)
+    cu.evaluate(one, episodes=1)
+    assert torch.get_num_threads() == 2
+
+
+def test_a_foreign_state_is_an_error_of_one_line(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, 1, {"kind": "deep", "env": SEA})
+    with pytest.raises(UserError, match="save the agent again"):
+        cu.load(tmp_path)
+
+
+def test_no_progress_draws_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nobody closed kept a thread, and a terminal without its cursor."""
+    monkeypatch.setattr(module, "ProgressListener", _never)
+    agent().learn(3, progress=False)
+    with pytest.raises(AssertionError):
+        agent().learn(3)
+
+
+def test_loaded_it_uses_the_threads_that_it_was_saved_with(tmp_path: Path) -> None:
+    one = cu.SPRUCB(SEA, settings=TINY, threads=2)
+    one.learn(3, progress=False)
+    one.save(tmp_path / "new")
+    loaded = cu.load(tmp_path / "new")
+    assert isinstance(loaded, cu.DeepAgent)
+    assert loaded.threads == 2
+
+
+def test_a_save_that_does_not_know_its_threads_is_loaded(tmp_path: Path) -> None:
+    one = agent()
+    one.learn(3, progress=False)
+    one.save(tmp_path)
+    newest = latest_checkpoint(tmp_path)
+    assert newest is not None
+    state = load_checkpoint(newest)
+    del state["threads"]
+    save_checkpoint(tmp_path, 2, state)
+    loaded = cu.load(tmp_path)
+    assert isinstance(loaded, cu.DeepAgent)
+    assert (loaded.threads, loaded.n_steps) == (1, 3)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+def test_images_of_floats_are_refused_instead_of_becoming_black(kind: type) -> None:
+    one = cu.SPRUCB(BREAKOUT, settings=TINY)
+    shape = one.trainer.agent.inputs.shape
+    scaled = np.full(shape, 0.5, dtype=kind)
+    says = rf"of {BREAKOUT} is an image of integers \(uint8\), got {np.dtype(kind)}; pass"
+    with pytest.raises(UserError, match=says):
+        one.predict(scaled)  # type: ignore[arg-type]
+    for fine in (np.uint8, np.int64, bool):
+        assert one.predict(np.ones(shape, dtype=fine))[0].shape == ()
+
+
+@pytest.mark.parametrize("algo", ["spr-ucb", "der"])
+def test_a_run_of_the_command_is_loaded_and_goes_on(tmp_path: Path, algo: str) -> None:
+    task = training(SEA, algo, steps=30, importance=(0.5, 0.9), bonus__preset="algorithm-1")
+    summary = run(task, tmp_path / "runs")
+    loaded = cu.load(summary["run_dir"])
+    assert isinstance(loaded, cu.DeepAgent)
+    mine = cu.DeepAgent(SEA, algo=algo, settings=task.settings)
+    mine.learn(30, progress=False)
+    assert loaded.training.spec() == task.spec()
+    assert cu.evaluate(loaded, episodes=3)["mean"] == summary["evaluation"]["points"][-1]["mean"]
+    assert loaded.predict(np.eye(25))[0].tolist() == mine.predict(np.eye(25))[0].tolist()
+    for one in (loaded, mine):
+        one.learn(10, progress=False)
+    same(mine.trainer.state_dict(), loaded.trainer.state_dict())
+    same(mine.trainer.replay.state_dict(), loaded.trainer.replay.state_dict())
+    loaded.save(tmp_path / "saved")
+    again = cu.load(tmp_path / "saved")
+    assert isinstance(again, cu.DeepAgent)
+    same(again.trainer.state_dict(), loaded.trainer.state_dict())
+
+
+def test_bad_arguments_say_what_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"env must be an id, a gymnasium.Env or a function"):
+        cu.SPRUCB(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="threads must be at least 1, got 0"):
+        cu.SPRUCB(SEA, settings=TINY, threads=0)
+    with pytest.raises(UserError, match=r"has no 'rounds'; use learn\(steps=...\)"):
+        agent().learn(rounds=10)
+    (tmp_path / "file.py").write_text("")
+    for one in (agent(), cu.ContrastiveUCB(cu.Lock(2, 2), seed=0)):
+        with pytest.raises(UserError, match=r"file.py is a file; name a folder"):
+            one.save(tmp_path / "file.py")
+
+
+class Corridor(gymnasium.Env[Any, Any]):
+    """Three steps to the right pay `reward`."""
+
+    def __init__(self, reward: float = 1.0) -> None:
+        self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (4,))
+        self.action_space = gymnasium.spaces.Discrete(2)
+        self.reward, self.at = reward, 0
+
+    def reset(self, **_: Any) -> tuple[Any, dict[str, Any]]:
+        self.at = 0
+        return np.eye(4, dtype=np.float32)[0], {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.at += 1
+        paid = self.reward if action == 1 and self.at == 3 else 0.0
+        return np.eye(4, dtype=np.float32)[self.at], paid, self.at == 3, False, {}
+
+
+@pytest.mark.parametrize("source", [Corridor(), Corridor, lambda: Corridor()])
+def test_own_environments_are_instances_or_factories(source: Any, tmp_path: Path) -> None:
+    one = cu.SPRUCB(source, settings=TINY)
+    result = one.learn(steps=30, progress=False)
+    assert len(one.returns) == 10
+    assert list(result.curves["step"])[-1] == 30
+    assert one.evaluate(4)["episodes"] == 4
+    one.save(tmp_path)
+    loaded = cu.load(tmp_path, env=source)
+    assert isinstance(loaded, cu.DeepAgent)
+    for each in (one, loaded):
+        each.learn(steps=10, progress=False)
+    same(one.trainer.state_dict(), loaded.trainer.state_dict())
+    assert "Corridor" in repr(one)
+
+
+def test_an_own_environment_must_be_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cu.SPRUCB(Corridor(), settings=TINY).save(tmp_path)
+    monkeypatch.setattr(module, "_sources", {})  # as in another process
+    with pytest.raises(UserError, match=r"pass it again: cu.load\(folder, env=...\)"):
+        cu.load(tmp_path)
+
+
+def test_a_return_outside_the_support_is_warned_of_once() -> None:
+    settings = {**TINY, "support": (0.0, 2.0)}
+    with pytest.warns(
+        UserWarning, match=r"outside the C51 support \[0, 2\]; .* support=0,6"
+    ) as all_:
+        cu.SPRUCB(lambda: Corridor(5.0), settings=settings).learn(steps=60, progress=False)
+    assert len(all_) == 1
+
+
+def test_a_run_shorter_than_its_warm_up_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match="use at least 21 steps"):
+        agent().learn(steps=20, progress=False)
+
+
+def test_a_callback_observes_and_stops() -> None:
+    seen: list[int] = []
+
+    def stop(event: Any) -> bool:
+        seen.append(event.step)
+        return event.step < 25
+
+    one = agent()
+    one.learn(steps=40, progress=False, callback=stop)
+    assert (one.n_steps, seen[-1]) == (25, 25)
+    other = cu.ContrastiveUCB(cu.Lock(2, 2), seed=0)
+    result = other.learn(9, progress=False, callback=lambda event: event.step < 4)
+    assert (other.n_rounds, result.summary[0]["rounds"]) == (4, 4)
+
+
+@pytest.mark.parametrize("content", ['{"config": null}', '{"config": 3}', "[]", "{}"])
+def test_a_foreign_folder_is_no_run(content: str, tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(content)
+    with pytest.raises(UserError, match="there is no run of 'cucb solve' or 'cucb train' in"):
+        cu.load(tmp_path)
+
+
+def test_parts_of_a_run_say_what_is_to_be_done(tmp_path: Path) -> None:
+    run_dir = Path(run(training(SEA, steps=30), tmp_path)["run_dir"])
+    with pytest.raises(UserError, match="a checkpoint of a run; name the run folder"):
+        cu.load(run_dir / "checkpoints")
+    (run_dir / "checkpoints").rename(run_dir / "gone")
+    with pytest.raises(UserError, match="has no checkpoint yet; repeat its command"):
+        cu.load(run_dir)

@@ -1,0 +1,171 @@
+"""agent.learn, save and load: what a person does at a prompt."""
+
+import contextlib
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+import contrastive_ucb as cu
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.runtime import one_thread
+from contrastive_ucb.evaluation import trackers as tracker
+
+
+def small(seed: int = 0) -> cu.LowRankMDP:
+    return cu.LowRankMDP(n_states=5, n_actions=2, rank=2, horizon=3, seed=seed)
+
+
+def test_result_has_the_figures_of_the_last_round() -> None:
+    env = small()
+    agent = cu.ContrastiveUCB(env, seed=0)
+    result = agent.learn(rounds=30, progress=False)
+    assert result.rounds[-1] == 30
+    assert result.gap[-1] == pytest.approx(cu.suboptimality(env, agent.policy), abs=1e-12)
+    assert result.average_regret[-1] == pytest.approx(result.regret[-1] / 30)
+    assert result.summary[0]["final_gap"] == result.gap[-1]
+    assert len(result.plot().axes) == 2
+    assert repr(result).startswith("Result(30 rounds, 1 seed: ")
+    assert repr(env) == "LowRankMDP(n_states=5, n_actions=2, horizon=3, rank=2)"
+
+
+def test_a_run_without_a_model_error_was_not_drawn() -> None:
+    """One panel is no row of panels in matplotlib: the plot was a TypeError."""
+    quick = {"trajectories": 4, "fit_steps": 5, "n_draws": 12}
+    for env in (cu.RichLock(2, 2), cu.GymObserved("CartPole-v1", horizon=2)):
+        result = cu.ContrastiveUCB(env, seed=0, **quick).learn(rounds=2, progress=False)
+        assert "zeta" not in result.figures
+        [panel] = result.plot().axes
+        assert panel.get_ylabel() == "average regret"
+        assert len(panel.lines) == 1
+
+
+def test_several_seeds_have_a_column_each() -> None:
+    agent = cu.ContrastiveUCB([small(1), small(2)], seed=np.arange(1, 3))
+    result = agent.learn(rounds=12, progress=False)
+    assert result.zeta.shape == (len(result.rounds), 2)
+    alone = cu.ContrastiveUCB(small(2), seed=np.int64(2)).learn(rounds=12, progress=False)
+    np.testing.assert_array_equal(result.regret[:, 1], alone.regret)
+
+
+def test_where_the_error_is_measured_seldom_learn_still_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tracker, "ERROR_CELLS", 0)
+    result = cu.ContrastiveUCB(small(), seed=0).learn(rounds=40, progress=False)
+    measured = np.isfinite(result.zeta)
+    assert 5 < measured.sum() < len(result.rounds)
+    assert measured[-1]
+    assert np.isfinite(result.regret).all()
+    result.plot()
+
+
+def test_learning_twice_equals_learning_once() -> None:
+    once = cu.ContrastiveUCB(small(), seed=3).learn(rounds=40, progress=False)
+    agent = cu.ContrastiveUCB(small(), seed=3)
+    agent.learn(rounds=15, progress=False)
+    twice = agent.learn(rounds=25, progress=False)
+    assert twice.regret[-1] == once.regret[-1]
+
+
+def test_rounds_outside_of_learn_are_not_passed_over() -> None:
+    agent = cu.ContrastiveUCB(small(), seed=0)
+    agent.round()
+    with pytest.raises(ValueError, match="1 rounds and 0 of them were measured"):
+        agent.learn(rounds=5, progress=False)
+
+
+def test_saved_agent_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    agent = cu.ContrastiveUCB(cu.Lock(3, 3, 4, seed=1), seed=1, negatives="exact")
+    agent.learn(rounds=20, progress=False)
+    agent.save(tmp_path)
+    again = cu.load(tmp_path)
+    np.testing.assert_array_equal(again.values, agent.values)
+    np.testing.assert_array_equal(again.policy, agent.policy)
+    one, other = (a.learn(rounds=20, progress=False) for a in (agent, again))
+    np.testing.assert_array_equal(one.regret, other.regret)
+    np.testing.assert_array_equal(one.zeta, other.zeta)
+    assert one.summaries == other.summaries
+
+
+def test_the_last_save_wins(tmp_path: Path) -> None:
+    first, second = (cu.ContrastiveUCB(small(seed), seed=seed) for seed in (1, 2))
+    first.learn(rounds=9, progress=False)
+    second.learn(rounds=4, progress=False)
+    first.save(tmp_path)
+    second.save(tmp_path)
+    assert (cu.load(tmp_path).seeds, cu.load(tmp_path).n_rounds) == ([2], 4)
+
+
+def test_nothing_saved_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no saved agent"):
+        cu.load(tmp_path)
+
+
+def test_gymnasium_environment_is_taken_out_of_its_wrappers() -> None:
+    env = gymnasium.make("contrastive_ucb/Lock-v0", horizon=2, n_actions=2)
+    cu.ContrastiveUCB(env, seed=0).learn(rounds=2, progress=False)
+    with pytest.raises(ValueError, match="not a finite MDP"):
+        cu.ContrastiveUCB(gymnasium.make("CartPole-v1"), seed=0)
+
+
+@pytest.mark.parametrize("wrong", [1.5, -1, "0", True, None])
+def test_seed_must_be_a_whole_number(wrong: object) -> None:
+    with pytest.raises(ValueError, match="seed must be"):
+        cu.ContrastiveUCB(small(), seed=wrong)
+
+
+@pytest.mark.parametrize("settings", [{"rank": 2.5}, {"rank": "3"}, {"sweeps": 1.5}])
+def test_counts_must_be_whole_numbers(settings: dict) -> None:
+    with pytest.raises(ValueError, match="must be a whole number"):
+        cu.ContrastiveUCB(small(), **settings)
+
+
+def test_rounds_must_be_a_whole_number() -> None:
+    with pytest.raises(ValueError, match="rounds must be a whole number"):
+        cu.ContrastiveUCB(small(), seed=0).learn(2.5, progress=False)
+
+
+def test_mdps_of_two_kinds_are_not_batched() -> None:
+    lock = cu.Lock(horizon=3, n_actions=2, n_dead=3)
+    other = cu.LowRankMDP(n_states=5, n_actions=2, rank=2, horizon=3)
+    with pytest.raises(ValueError, match="of one kind"):
+        cu.ContrastiveUCB([lock, other], seed=[0, 1])
+
+
+def test_memory_does_not_grow_with_the_rounds() -> None:
+    def size(state: object) -> int:
+        if isinstance(state, dict):
+            return sum(size(value) for value in state.values())
+        return state.nbytes if isinstance(state, np.ndarray) else 0
+
+    agent = cu.ContrastiveUCB(small(), seed=0)
+    agent.learn(rounds=10, progress=False)
+    early = size(agent.session.state_of(0))
+    agent.learn(rounds=300, progress=False)
+    assert size(agent.session.state_of(0)) == early > 0
+
+
+def test_one_thread_gives_the_threads_back() -> None:
+    before = torch.get_num_threads()
+    with contextlib.suppress(KeyError), one_thread():
+        assert torch.get_num_threads() == 1
+        raise KeyError
+    assert torch.get_num_threads() == before
+
+
+def test_a_round_that_fails_is_not_accounted_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise ArithmeticError("a NaN in round 3")
+
+    agent, other = (cu.ContrastiveUCB(cu.RichLock(3, 3), seed=0, trajectories=5) for _ in range(2))
+    agent.learn(rounds=2, progress=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(agent.model, "fit", broken)
+        with pytest.raises(ArithmeticError, match="round 3"):
+            agent.learn(rounds=1, progress=False)
+    gaps = agent.learn(rounds=2, progress=False).gap
+    other.learn(rounds=2, progress=False)
+    assert gaps.tolist() == other.learn(rounds=2, progress=False).gap.tolist()

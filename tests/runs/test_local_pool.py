@@ -1,0 +1,212 @@
+"""Jobs in worker processes: how many at once, what fails, what others work on.
+
+Where only the order of things matters, a small script stands for the worker, which starts quickly.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs.sweep_runs import jobs_of, results_of, solve_table, train_table
+
+from contrastive_ucb.runs import pool
+from contrastive_ucb.runs.grid import Job, Resources
+from contrastive_ucb.runs.pool import run_local
+from contrastive_ucb.runs.store import RunFolder, is_busy
+from contrastive_ucb.runs.worker import run_job
+
+# Reads the job, notes that it began, does what SCRIPT says of its seed, and finishes it.
+STUB = """
+import json, os, signal, sys, time
+root, source = sys.argv[1:3]
+job = json.loads(sys.stdin.readline())
+seed, notes = str(job["seed"]), os.path.join(root, "notes.txt")
+with open(notes, "a") as file:
+    file.write(f"begin {seed}\\n")
+what = json.load(open(os.path.join(root, "script.json"))).get(seed, "finish")
+if what == "fail":
+    sys.exit("warning\\nit fails")
+if what == "die":
+    os.kill(os.getpid(), signal.SIGKILL)
+if what == "busy":
+    sys.exit(75)
+if what == "stay":
+    sys.stdin.read()
+    with open(notes, "a") as file:
+        file.write(f"saved {seed}\\n")
+    sys.exit(130)
+time.sleep(0.1)
+with open(notes, "a") as file:
+    file.write(f"end {seed}\\n")
+folder = json.load(open(os.path.join(root, "folders.json")))[seed]
+os.makedirs(folder, exist_ok=True)
+open(os.path.join(folder, "DONE"), "w").write("{}")
+"""
+
+
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+    """Six jobs for a worker that only pretends."""
+    jobs = jobs_of(solve_table(seeds=6))
+    folders = {str(job.seed): str(job.folder(tmp_path)) for job in jobs}
+    (tmp_path / "folders.json").write_text(json.dumps(folders))
+    monkeypatch.setattr(pool, "WORKER", [sys.executable, "-c", STUB])
+    monkeypatch.setattr(pool, "BUSY_SECONDS", 0.05)
+    script(tmp_path)
+    return jobs
+
+
+def script(root: Path, **what: str) -> None:
+    (root / "script.json").write_text(json.dumps({key[1:]: value for key, value in what.items()}))
+
+
+def notes(root: Path) -> list[str]:
+    return (root / "notes.txt").read_text().splitlines()
+
+
+def test_one_worker_and_two_leave_the_same_bytes(tmp_path: Path) -> None:
+    jobs = jobs_of(solve_table(seeds=1), train_table())
+    assert run_local(jobs, tmp_path / "1", 1) == {}
+    assert run_local(jobs, tmp_path / "2", 2) == {}
+    for job in jobs:
+        run_job(job, tmp_path / "here")
+    assert results_of(tmp_path / "1") == results_of(tmp_path / "2") == results_of(tmp_path / "here")
+    assert len(results_of(tmp_path / "1")) == 2 * 3 + 1
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_not_more_at_once_than_asked(stub: list[Job], workers: int, tmp_path: Path) -> None:
+    assert run_local(stub, tmp_path, workers) == {}
+    running = most = 0
+    for note in notes(tmp_path):
+        running += 1 if note.startswith("begin") else -1
+        most = max(most, running)
+    assert 1 <= most <= workers
+    assert len(notes(tmp_path)) == 12
+
+
+def test_what_is_finished_is_skipped(stub: list[Job], tmp_path: Path) -> None:
+    run_local(stub[2:4], tmp_path, 2)
+    run_local(stub, tmp_path, 2)
+    assert sorted(notes(tmp_path)) == sorted(
+        f"{what} {n}" for what in ("begin", "end") for n in range(6)
+    )
+
+
+def test_a_failure_does_not_stop_the_others_and_is_tried_again(
+    stub: list[Job], tmp_path: Path
+) -> None:
+    script(tmp_path, _1="fail", _3="die")
+    stub[3].folder(tmp_path).mkdir(parents=True)
+    errors = run_local(stub, tmp_path, 2)
+    assert errors == {
+        stub[1].folder(tmp_path): "it fails",
+        stub[3].folder(tmp_path): errors[stub[3].folder(tmp_path)],
+    }
+    # A worker that was killed cannot leave its note itself.
+    note = json.loads((stub[3].folder(tmp_path) / "FAILED").read_text())
+    assert "SIGKILL" in note["error"]
+    assert sum(note.startswith("end") for note in notes(tmp_path)) == 4
+    script(tmp_path)
+    assert run_local(stub, tmp_path, 2) == {}
+    assert sum(note.startswith("begin") for note in notes(tmp_path)) == 8
+
+
+def test_a_run_that_is_busy_elsewhere_is_waited_for(stub: list[Job], tmp_path: Path) -> None:
+    other = RunFolder(stub[0].spec(), tmp_path)
+    other.__enter__()
+
+    def elsewhere() -> None:
+        time.sleep(0.6)
+        other.finish({})
+        other.close()
+
+    threading.Thread(target=elsewhere).start()
+    assert run_local(stub[:2], tmp_path, 2) == {}
+    assert notes(tmp_path) == ["begin 1", "end 1"]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_another_sweep_left_is_reported_or_taken_over(
+    fails: bool, stub: list[Job], tmp_path: Path
+) -> None:
+    """It failed there, or was killed there; a failure of long ago is neither."""
+    folder = stub[0].folder(tmp_path)
+    folder.mkdir(parents=True)
+    (folder / "FAILED").write_text('{"error": "long ago", "log": ""}')
+    other = RunFolder(stub[0].spec(), tmp_path)
+    other.__enter__()
+
+    def elsewhere() -> None:
+        time.sleep(0.4)
+        if fails:
+            (folder / "FAILED").write_text('{"error": "just now", "log": ""}')
+        other.close()
+
+    threading.Thread(target=elsewhere).start()
+    errors = run_local(stub[:1], tmp_path, 1)
+    assert errors == ({folder: "just now"} if fails else {})
+    assert fails or notes(tmp_path) == ["begin 0", "end 0"]
+
+
+def test_a_worker_that_came_too_late_is_started_again(stub: list[Job], tmp_path: Path) -> None:
+    script(tmp_path, _0="busy")
+
+    def free() -> None:
+        time.sleep(0.5)
+        script(tmp_path)
+
+    threading.Thread(target=free).start()
+    assert run_local(stub[:1], tmp_path, 1) == {}
+    assert notes(tmp_path).count("begin 0") >= 2
+
+
+def test_ctrl_c_lets_workers_save(stub: list[Job], tmp_path: Path) -> None:
+    script(tmp_path, _0="stay", _1="stay")
+
+    def tick() -> None:
+        if (tmp_path / "notes.txt").exists() and len(notes(tmp_path)) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_local(stub[:3], tmp_path, 2, tick)
+    assert sorted(notes(tmp_path)) == ["begin 0", "begin 1", "saved 0", "saved 1"]
+
+
+def test_damage_is_reported_and_the_others_go_on(stub: list[Job], tmp_path: Path) -> None:
+    folder = stub[0].folder(tmp_path)
+    folder.mkdir(parents=True)
+    (folder / "DONE").write_text('{"final')
+    errors = run_local(stub[:2], tmp_path, 1)
+    assert list(errors) == [folder]
+    assert "DONE is damaged" in errors[folder]
+    assert notes(tmp_path) == ["begin 1", "end 1"]
+
+
+def test_workers_have_one_thread_and_the_gpus_that_they_asked_for(
+    stub: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    real = pool.subprocess.Popen
+
+    def noting(*arguments: Any, **options: Any) -> Any:
+        seen.append(options["env"])
+        return real(*arguments, **options)
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    monkeypatch.setattr(pool.subprocess, "Popen", noting)
+    with_gpu = [replace(job, resources=Resources(gpus=1)) for job in stub[1:2]]
+    run_local([*stub[:1], *with_gpu], tmp_path, 1)
+    # As on a cluster: what asks for no GPU must not use one that happens to be there.
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in seen] == ["", "3"]
+    assert {seen[0][f"{name}_NUM_THREADS"] for name in ("MKL", "OMP", "OPENBLAS")} == {"1"}
+    assert not is_busy(stub[0].folder(tmp_path))
+    assert pool.cores() >= 1

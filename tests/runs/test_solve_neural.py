@@ -1,0 +1,263 @@
+"""Run folders of observations: they stop when solved; a killed run equals an undisturbed one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contrastive_ucb.agents.finite.config import NeuralConfig
+from contrastive_ucb.cli import main
+from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.representation import neural_fit
+from contrastive_ucb.runs.loop import overall, solve
+from contrastive_ucb.runs.problem import Problem, problem_of
+
+QUICK = {
+    "trajectories": 4,
+    "fit_steps": 5,
+    "batch_size": 16,
+    "n_negatives": 16,
+    "n_draws": 12,
+}
+ENVIRONMENTS: dict[str, dict[str, Any]] = {
+    "continuous": {"n_actions": 2, "rank": 3, "horizon": 2, "amplitude": 0.5},
+    "rich-lock": {"horizon": 3, "n_actions": 2},
+    "rich-lock-game": {"horizon": 2, "n_actions": [2, 2]},
+    "gym": {"env_id": "CartPole-v1", "horizon": 4, "reward_low": 0.0, "reward_high": 1.0},
+}
+
+
+def problem(env: str, rounds: int = 4, **settings: Any) -> Problem:
+    algo = "contrastive-ulcb" if env.endswith("game") else "contrastive-ucb"
+    return Problem(env, ENVIRONMENTS[env], algo, {**QUICK, **settings}, rounds)
+
+
+def without_time(summary: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in summary.items() if key not in ("seconds", "run_dir")}
+
+
+@pytest.mark.parametrize("env", ENVIRONMENTS)
+def test_seeds_together_are_seeds_alone(env: str, tmp_path: Path) -> None:
+    both = solve(problem(env), [0, 1], tmp_path / "both", progress=False)
+    [alone] = solve(problem(env), [1], tmp_path / "alone", progress=False)
+    assert without_time(both[1]) == without_time(alone)
+    assert both[0]["trajectories"] == 4 * 4 * ENVIRONMENTS[env]["horizon"]
+    total = overall(both)
+    assert total["seeds"] == [0, 1]
+    metrics = [Path(run["run_dir"]) / "metrics.jsonl" for run in (both[1], alone)]
+    assert metrics[0].read_bytes() == metrics[1].read_bytes()
+
+
+@pytest.mark.parametrize("env", ENVIRONMENTS)
+def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
+    env: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = solve(problem(env), [0], tmp_path / "whole", progress=False, checkpoint_seconds=0)
+    train, calls = neural_fit.train, 0
+
+    def dies(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise OSError("the power went")
+        return train(*arguments)
+
+    monkeypatch.setattr("contrastive_ucb.agents.finite.neural_model.train", dies)
+    with pytest.raises(OSError, match="power"):
+        solve(problem(env), [0], tmp_path / "cut", progress=False, checkpoint_seconds=0)
+    said: list[str] = []
+    cut = solve(problem(env), [0], tmp_path / "cut", progress=False, say=said.append)
+    assert said == ["1 runs continue from round 2"]
+    assert without_time(cut[0]) == without_time(whole[0])
+    one, other = (Path(runs[0]["run_dir"]) for runs in (whole, cut))
+    assert (one / "metrics.jsonl").read_bytes() == (other / "metrics.jsonl").read_bytes()
+
+
+def test_a_nan_leaves_the_last_good_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check, asked = neural_fit.check_finite, problem("rich-lock")
+
+    def broken(fitted: Any, number: int) -> None:
+        if number == 3:
+            fitted.weights["phi"].fill_(float("nan"))
+        check(fitted, number)
+
+    monkeypatch.setattr("contrastive_ucb.agents.finite.neural_model.check_finite", broken)
+    with pytest.raises(ArithmeticError, match=r"'phi'.*round 3"):
+        solve(asked, [0], tmp_path, progress=False, checkpoint_seconds=0)
+    newest = latest_checkpoint(asked.spec(0).folder(tmp_path) / "checkpoints")
+    assert newest is not None
+    assert load_checkpoint(newest)["session"]["agent"]["n_rounds"] == 2
+
+
+def test_a_run_ends_when_the_lock_is_open(tmp_path: Path) -> None:
+    asked = problem("rich-lock", 200, trajectories=30, fit_steps=60, batch_size=64, n_draws=128)
+    [summary] = solve(asked, [0], tmp_path, progress=False)
+    assert summary["rounds"] == summary["solved_at"] + 4
+    assert summary["trajectories"] == summary["rounds"] * 30 * 3
+    folder = Path(summary["run_dir"])
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == list(range(1, summary["rounds"] + 1))
+    assert [row["return"] for row in rows[-5:]] == [1] * 5
+    assert solve(asked, [0], tmp_path, progress=False)[0] == summary
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_killed_and_repeated_is_the_same_to_the_byte(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["solve", "continuous", "--algo", "contrastive-ucb", "--horizon", "2", "--rounds", "30"]
+    words += ["--n-actions", "2", "--json", "--fit-steps", "3"]
+    command = [sys.executable, "-m", "contrastive_ucb.cli", *words, "--out", str(tmp_path / "cut")]
+    command += ["--checkpoint-seconds", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    folder, until = "cut/solve/contrastive-ucb/*/seed_0", time.monotonic() + 60
+    while not list(tmp_path.glob(f"{folder}/checkpoints/step_*")) and time.monotonic() < until:
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL  # so it had not ended by itself
+    assert list(tmp_path.glob(f"{folder}/checkpoints/step_*"))
+    assert not list(tmp_path.glob(f"{folder}/DONE"))
+    assert main([*words, "--out", str(tmp_path / "cut")]) == 0
+    assert "1 runs continue from round" in capsys.readouterr().err
+    assert main([*words, "--out", str(tmp_path / "whole")]) == 0
+    assert "go on from" not in capsys.readouterr().err
+    one, other = (next((tmp_path / name).rglob("metrics.jsonl")) for name in ("cut", "whole"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_tabular_runs_do_not_depend_on_settings_of_networks() -> None:
+    """Their folders have the names they had before there were networks."""
+    plain = Problem("lock", {"horizon": 3}).spec(0)
+    assert not {"trajectories", "representation"} & plain.config["agent"].keys()
+    assert plain.identity().startswith("f05ced6620380ccf")
+    neural = problem("rich-lock").spec(0).config["agent"]
+    assert set(NeuralConfig.__dataclass_fields__) <= neural.keys()
+    shown = Problem("lock", {"horizon": 3}, agent_settings={"representation": "neural"})
+    assert shown.spec(0).config["agent"]["representation"] == "neural"
+
+
+def test_grids_name_the_same_runs_as_commands() -> None:
+    made = problem_of("gym", "contrastive-ucb", {"id": "CartPole-v1", "horizon": 4}, 4)
+    assert made.env_settings == ENVIRONMENTS["gym"]
+    rank = problem_of("continuous", "contrastive-ucb", {"rank": 3}, 4)
+    assert rank.env_settings["rank"] == 3
+    with pytest.raises(UserError, match="did you mean 'rich-lock'"):
+        problem_of("rich-lok", "contrastive-ucb", {}, 4)
+
+
+def test_settings_that_tables_pass_over_were_passed_over_in_grids() -> None:
+    with pytest.raises(ValueError, match="hidden = 5 is for networks"):
+        problem_of("lock", "contrastive-ucb", {"hidden": 5}, 4)
+    for settings in ({"hidden": 5, "representation": "neural"}, {"sampler": "shared"}):
+        assert problem_of("lock", "contrastive-ucb", settings, 4).agent_settings == settings
+    assert problem_of("rich-lock", "contrastive-ucb", {"hidden": 5}, 4).is_observed
+
+
+def test_commands_print_one_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    quick = [word for key, value in QUICK.items() for word in (f"--{key}".replace("_", "-"), value)]
+    common = [*map(str, quick), "--rounds", "2", "--seed", "0", "--json", "--out", str(tmp_path)]
+    lines = {
+        "continuous": "--algo contrastive-ucb --rank 4 --horizon 4",
+        "rich-lock": "--algo contrastive-ucb --horizon 6 --n-actions 10",
+        "rich-lock-game": "--algo contrastive-ulcb --horizon 4",
+        "gym": "--id CartPole-v1 --horizon 5 --algo contrastive-ucb",
+    }
+    for name, options in lines.items():
+        assert main(["solve", name, *options.split(), *common]) == 0
+        summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert summary["rounds"] == 2
+        assert {"algo", "env", "trajectories", "final_gap", "run_dir"} <= summary.keys()
+
+
+WRITTEN = {
+    "continuous": "--algo contrastive-ucb --rank 4 --horizon 4 --rounds 1000 --seed 0 --json",
+    "rich-lock": "--algo contrastive-ucb --horizon 6 --n-actions 10 --seed 0 --json",
+    "rich-lock-game": "--algo contrastive-ulcb --horizon 4 --seed 0 --json",
+    "gym": "--id CartPole-v1 --horizon 50 --algo contrastive-ucb --rounds 50 --seed 0 --json",
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_commands_are_understood_as_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At full length, up to the agent that would play."""
+    asked: list[Problem] = []
+
+    def instead(problem: Problem, seeds: range, root: Path, **options: Any) -> list[dict[str, Any]]:
+        asked.append(problem)
+        assert list(seeds) == [0]
+        return [{"algo": problem.algo, "env": problem.env}]
+
+    monkeypatch.setattr("contrastive_ucb.runs.loop.solve", instead)
+    assert main(["solve", name, *WRITTEN[name].split()]) == 0
+    [problem] = asked
+    assert problem.rounds == {"continuous": 1000, "gym": 50}.get(name, 1000)
+    agent = problem.agent([0])
+    assert agent.envs[0].horizon == {"rich-lock": 6, "gym": 50}.get(name, 4)
+    assert agent.config.representation != "tabular"
+
+
+def test_clipped_rewards_of_all_seeds_are_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--id", "MountainCar-v0", "--horizon", "2", "--rounds", "1", "--fit-steps", "1"]
+    common = ["solve", "gym", *words, "--seeds", "2", "--out", str(tmp_path)]
+    assert main(common) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "pays" in line]
+    assert [line.split(":")[0] for line in said] == ["cucb"]
+    assert "--reward-low -1" in said[0]
+    assert main([*common, "--reward-low", "-1", "--reward-high", "0"]) == 0
+    assert "pays" not in capsys.readouterr().err
+
+
+def test_help_promises_no_exactness_where_there_is_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["solve", "--help"]) == 0
+    assert "exactly where it is finite" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["solve", "gym", "--help"])
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "accounted exactly" not in said
+    assert "with networks H times --trajectories" in said
+    assert "Networks learn them one by one" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["rich-lock", "--density", "uniform"], "needs bounds"),
+        (["rich-lock", "--algo", "lsvi-ucb"], "needs tables"),
+        (["continuous", "--amplitude", "2"], "amplitude must be"),
+        (["continuous", "--amplitude", "nan"], "amplitude must be"),
+        (["continuous", "--rank", "2", "--amplitude", "0.41421356237309515"], "amplitude must be"),
+        (["gym", "--id", "Nope-v0"], "Gymnasium cannot make"),
+        (["gym", "--reward-low", "nan"], "reward_low must be at most 0"),
+        (["gym", "--reward-low", "-1", "--reward-high", "-0.5"], "reward_high at least 0"),
+        (["gym", "--horizon", "501"], "give a horizon of at most 500"),
+        (["lock", "--trajectories", "5"], "is for networks"),
+        (["lock", "--hidden", "5"], "hidden = 5 is for networks and has no effect on tables"),
+        (["lock", "--fit-steps", "7"], "fit_steps = 7 is for networks"),
+        (["lock", "--sampler", "paper"], "sampler = 'paper' is for networks"),
+        (["lock-game", "--density", "gaussian"], "density = 'gaussian' is for networks"),
+        (["rich-lock", "--sweeps", "50"], "sweeps = 50 needs tables"),
+        (["rich-lock", "--pseudo", "3"], "pseudo = 3.0 needs tables"),
+        (["rich-lock-game", "--reseed-every", "3"], "reseed_every = 3 needs tables"),
+    ],
+)
+def test_bad_options_are_one_line(
+    words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", *words, "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert len(error.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())

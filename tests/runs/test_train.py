@@ -1,0 +1,313 @@
+"""Run folders of `train`: what a run leaves behind, and how it fails."""
+
+import json
+import platform
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from runs.training_runs import (
+    BREAKOUT,
+    OPTIMISTIC,
+    SEA,
+    STEPS,
+    TINY,
+    lines,
+    run,
+    same,
+    same_results,
+    training,
+)
+
+from contrastive_ucb.agents.deep.presets import BONUSES, DEEP_PRESETS
+from contrastive_ucb.agents.deep.rainbow import Rainbow
+from contrastive_ucb.agents.deep.trainer import Averages, Trainer
+from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.events import Event
+from contrastive_ucb.core.runtime import keep_freed_memory
+from contrastive_ucb.envs.deepsea import solved_at
+from contrastive_ucb.envs.registry import make_deep_env
+from contrastive_ucb.evaluation import rollouts
+from contrastive_ucb.evaluation.rollouts import evaluate
+from contrastive_ucb.runs import loop as module
+from contrastive_ucb.runs.deep_agent import load_trained
+from contrastive_ucb.runs.store import RunFolder, find_run
+from contrastive_ucb.runs.training import Training
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def test_summary_and_metrics_have_what_is_promised(tmp_path: Path) -> None:
+    summary = run(training("deep-sea-5", steps=115, first_update=90), tmp_path)
+    assert (summary["env"], summary["algo"], summary["seed"]) == (SEA, "spr-ucb", 0)
+    assert (summary["steps"], summary["updates"], summary["episodes"]) == (115, 25, 23)
+    assert summary["bonus"] == "paper"
+    assert summary["evaluation"].keys() == {"mean", "median", "episodes", "points"}
+    assert summary["evaluation"]["episodes"] == 3
+    points = summary["evaluation"]["points"]
+    assert [point["step"] for point in points] == [106, 109, 111, 113, 115]
+    assert summary["evaluation"]["mean"] == pytest.approx(np.mean([p["mean"] for p in points]))
+    json.dumps(summary, allow_nan=False)
+    written = lines(summary)
+    ends = [line for line in written if "charts/episodic_return" in line]
+    assert [line["step"] for line in ends] == list(range(5, 116, 5))
+    assert {line["charts/episodic_length"] for line in ends} == {5}
+    returns = [line["charts/episodic_return"] for line in ends]
+    assert summary["return_of_last_100"] == pytest.approx(np.mean(returns))
+    assert summary["solved_at"] == solved_at(returns)
+    noted = [line for line in written if "losses/value" in line]
+    assert [line["step"] for line in noted] == [100, 115]
+    names = {"losses/value", "losses/spr", "bonus/mean", "bonus/logdet"}
+    assert all(names <= line.keys() for line in noted)
+    assert "charts/SPS" not in written[-1]  # a clock is not repeatable
+
+
+def evaluations(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    path = Path(summary["run_dir"], "eval.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_evaluation_is_of_the_weights_at_its_step(tmp_path: Path) -> None:
+    """Oracle: a trainer stopped at each point, evaluated from scratch."""
+    task = training(BREAKOUT, steps=60)
+    found = evaluations(run(task, tmp_path))
+    assert [line["step"] for line in found] == [56, 57, 58, 59, 60]
+    for index, line in enumerate(reversed(found)):
+        trainer = task.trainer()
+        assert len(list(trainer.run(line["step"]))) == line["step"]
+        epsilon = trainer.config.eval_epsilon
+        scores = evaluate(trainer.agent, BREAKOUT, 0, 3, epsilon, index)
+        assert line["scores"] == scores.tolist()
+        assert line["mean"] == scores.mean()
+
+
+def test_evaluation_does_not_change_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    often = run(training(BREAKOUT, steps=60), tmp_path / "often")
+    monkeypatch.setattr(rollouts, "n_evaluations", lambda env: 1)
+    once = run(training(BREAKOUT, steps=60), tmp_path / "once", eval_episodes=1)
+    assert lines(often) == lines(once)
+    one, other = (
+        load_checkpoint(latest_checkpoint(Path(summary["run_dir"], "checkpoints")))["trainer"]
+        for summary in (often, once)
+    )
+    same(one, other)
+
+
+def test_atari_is_evaluated_once_with_the_final_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def noting(agent: Any, env: str, seed: int, episodes: int, *rest: Any) -> Any:
+        asked.append(episodes)
+        return evaluate(agent, env, seed, 1, *rest)
+
+    monkeypatch.setattr(rollouts, "evaluate", noting)
+    summary = run(training("Pong", steps=24), tmp_path, eval_episodes=None)
+    assert asked == [100]
+    assert [line["step"] for line in evaluations(summary)] == [24]
+    run(training(SEA, steps=60), tmp_path, eval_episodes=None)
+    assert asked[1:] == [20] * 5
+
+
+def test_without_a_bonus_nothing_is_said_of_it(tmp_path: Path) -> None:
+    summary = run(training(algo="rainbow"), tmp_path)
+    assert summary["bonus"] == "none"
+    assert not any(name.startswith("bonus") for line in lines(summary) for name in line)
+
+
+def test_tensorboard_has_the_speed(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    summary = run(training(), tmp_path)
+    board = EventAccumulator(str(Path(summary["run_dir"], "tensorboard")))
+    board.Reload()
+    assert {"charts/SPS", "charts/episodic_return", "losses/value"} <= set(board.Tags()["scalars"])
+
+
+def test_finished_run_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run(training(), tmp_path)
+    monkeypatch.setattr(Training, "trainer", None)  # nothing may be played
+    said: list[str] = []
+    assert run(training(), tmp_path, say=said.append) == first
+    assert said == ["the run is finished already; its results are shown"]
+
+
+def test_same_seed_same_run_and_other_seed_other_run(tmp_path: Path) -> None:
+    one, again = run(training(), tmp_path / "1"), run(training(), tmp_path / "2")
+    same_results(one, again)
+    other = run(Training(SEA, "spr-ucb", TINY, STEPS, seed=1), tmp_path / "1")
+    assert lines(other) != lines(one)
+
+
+def test_other_settings_go_to_another_folder_and_other_spellings_do_not(tmp_path: Path) -> None:
+    tasks = [training(), training(n_step=2), training(steps=61), training("DeepSea-6")]
+    assert len({task.spec().folder(tmp_path) for task in tasks}) == 4
+    spelt = training("deepsea-5", bonus__preset="paper")
+    assert spelt.spec() == training().spec()
+    assert training(BREAKOUT).spec().task == "MinAtar-Breakout-v1"
+
+
+@pytest.mark.parametrize("algo", DEEP_PRESETS)
+def test_every_method_plays_atari(algo: str, tmp_path: Path) -> None:
+    summary = run(training("Pong", algo, steps=24), tmp_path, eval_episodes=1)
+    assert (summary["steps"], summary["updates"]) == (24, 4)
+
+
+@pytest.mark.parametrize("algo", DEEP_PRESETS)
+def test_nan_stops_and_leaves_the_last_good_checkpoint(
+    algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = training(BREAKOUT, algo)
+    real = Rainbow.update
+
+    def spoilt(agent: Rainbow, replay: Any, batch: Any) -> dict[str, float]:
+        if agent.n_updates == 5:
+            next(agent.network.parameters()).data[:] = np.nan
+        return real(agent, replay, batch)
+
+    monkeypatch.setattr(Rainbow, "update", spoilt)
+    with pytest.raises(ArithmeticError, match=r"NaN.* at step 26 .*step_25 is the last good"):
+        run(task, tmp_path, every=0.0)
+    monkeypatch.setattr(Rainbow, "update", real)
+    same_results(run(task, tmp_path / "whole"), run(task, tmp_path))
+
+
+def test_damaged_done_says_what_to_do(tmp_path: Path) -> None:
+    Path(run(training(), tmp_path)["run_dir"], "DONE").write_text("{}")
+    with pytest.raises(UserError, match="remove it and repeat"):
+        run(training(), tmp_path)
+
+
+def test_what_cannot_be_built_leaves_no_folder(tmp_path: Path) -> None:
+    for env, says in (("Pnog", "did you mean 'Pong'"), ("Pendulum-v1", "Discrete")):
+        with pytest.raises(UserError, match=says):
+            run(training(env), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_processes_do_not_train_one_run(tmp_path: Path) -> None:
+    with RunFolder(training().spec(), tmp_path), pytest.raises(UserError, match="in use"):
+        run(training(), tmp_path)
+
+
+def test_a_run_is_found_by_its_root_if_it_is_the_only_one(tmp_path: Path) -> None:
+    first = Path(run(training(steps=3), tmp_path)["run_dir"])
+    assert find_run(tmp_path, "train")[0] == find_run(first, "train")[0] == first
+    trained = load_trained(tmp_path)
+    assert (trained.algo, trained.env, trained.step) == ("spr-ucb", SEA, 3)
+    assert trained.config == training().config
+    run(training(steps=4), tmp_path)
+    with pytest.raises(UserError, match="2 runs"):
+        find_run(tmp_path, "train")
+    assert find_run(first, "train")[0] == first
+    with pytest.raises(UserError, match="no folder"):
+        find_run(tmp_path / "nowhere", "train")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="no run of 'cucb train'"):
+        find_run(tmp_path / "empty", "train")
+    shutil.rmtree(first / "checkpoints")
+    with pytest.raises(UserError, match="no checkpoint yet"):
+        load_trained(first)
+
+
+def test_bonus_has_the_name_of_its_preset_and_what_differs() -> None:
+    for env in (SEA, BREAKOUT):
+        for name in BONUSES:
+            assert training(env, bonus__preset=name).bonus == name
+    assert training(**OPTIMISTIC).bonus == "algorithm-1 rebuild_every=7"
+    assert training().bonus == "paper"
+    assert training(algo="spr").bonus == "none"
+
+
+def test_averages_are_over_what_was_added_since() -> None:
+    averages = Averages()
+    assert not averages
+    for value in (1.0, 2.0, 6.0):
+        averages.add({"a": value})
+    averages.add({"b": 5.0})
+    copy = Averages()
+    copy.load_state_dict(averages.state_dict())
+    assert averages.take() == copy.take() == {"a": 3.0, "b": 5.0}
+    assert not averages
+
+
+@pytest.mark.parametrize(
+    ("env", "changes", "remarks"),
+    [
+        ("FrozenLake-v1", {}, 1),
+        ("FrozenLake-v1", {"support": (0.0, 1.0)}, 0),
+        ("CartPole-v1", {}, 0),
+        (SEA, {}, 0),
+    ],
+)
+def test_a_guess_of_the_returns_is_said(
+    env: str, changes: dict[str, Any], remarks: int, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    run(training(env, steps=3, **changes), tmp_path, say=said.append)
+    assert sum("-10 and 10" in line and "support=LOW,HIGH" in line for line in said) == remarks
+
+
+@pytest.mark.parametrize(("settings", "is_said"), [({}, True), ({"support": (0.0, 1.0)}, False)])
+def test_simple_says_what_it_guesses_too(settings: dict[str, Any], is_said: bool) -> None:
+    env = make_deep_env("FrozenLake-v1", seed=0, training=True)
+    task = Training("FrozenLake-v1", "simple", settings)
+    assert (module._range_remark(task, env) is not None) == is_said
+
+
+def test_allocator_takes_the_hint() -> None:
+    assert keep_freed_memory() == (platform.libc_ver()[0] == "glibc")
+    assert torch.ones(1 << 20).sum() == 1 << 20
+
+
+def test_slow_checkpoints_are_made_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten seconds a step, and each checkpoint takes eight: 5% of the time are a pause of 160."""
+    clock = [0.0]
+    saved: list[int] = []
+
+    class Slow(module._DeepRun):
+        def _save(self) -> None:
+            clock[0] += 8
+            saved.append(self.trainer.n_steps)
+            super()._save()
+
+    real = Trainer.run
+
+    def slowly(trainer: Trainer, until: int) -> Iterator[Event]:
+        for event in real(trainer, until):
+            clock[0] += 10
+            yield event
+
+    monkeypatch.setattr(Trainer, "run", slowly)
+    monkeypatch.setattr(module, "_DeepRun", Slow)
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    run(training(steps=40), tmp_path, every=25.0)
+    assert saved == [3, 19, 35, 40]
+
+
+def test_weights_that_the_last_update_broke_are_not_saved(tmp_path: Path) -> None:
+    """Losses and gradients are looked at before an update; the weights after it when saved."""
+    task = training(steps=21, learning_rate=1e38)
+    with pytest.raises(ArithmeticError, match=r"is not finite after update 1, at step 21"):
+        run(task, tmp_path)
+    folder = RunFolder(task.spec(), tmp_path)
+    assert not folder.finished
+    assert latest_checkpoint(folder.checkpoints) is None
+
+
+def test_a_changed_scale_is_still_the_bonus_of_the_paper() -> None:
+    assert training(bonus__scale=0.5).bonus == "paper scale=0.5"
+    assert training(algo="spr").bonus == "none"

@@ -1,0 +1,330 @@
+"""A training run that was stopped, killed or damaged, and repeated, equals an undisturbed one."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from runs.training_runs import (
+    BREAKOUT,
+    OPTIMISTIC,
+    SEA,
+    STEPS,
+    WORDS,
+    run,
+    same_results,
+    training,
+    without_time,
+)
+
+from contrastive_ucb.agents.deep.presets import DEEP_PRESETS
+from contrastive_ucb.core.checkpoint import (
+    CheckpointError,
+    latest_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.runs import loop as module
+from contrastive_ucb.runs.deep_agent import load_trained
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+class Stop(Exception):
+    pass
+
+
+TASKS = {
+    "sea": training(**OPTIMISTIC),
+    "sea, a factor that visits move": training(**OPTIMISTIC, hidden=64),
+    "breakout": training(BREAKOUT),
+    **{algo: training(BREAKOUT, algo) for algo in DEEP_PRESETS if algo != "spr-ucb"},
+    "a bonus on hidden features of DrQ": training(BREAKOUT, "drq", bonus__scale=1.0),
+    "published, with a target network": training(bonus__preset="reference", target_every=4),
+}
+
+
+@pytest.fixture(scope="module")
+def wholes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Undisturbed runs of all tasks."""
+    torch.set_num_threads(1)
+    return {name: run(task, tmp_path_factory.mktemp("whole")) for name, task in TASKS.items()}
+
+
+@pytest.mark.parametrize("game", ["Pong", "Qbert"])
+def test_atari_goes_on_in_the_middle_of_an_episode(game: str, tmp_path: Path) -> None:
+    """Qbert cannot be restored by the emulator's own snapshots."""
+    task = training(game, steps=24)
+    whole = run(task, tmp_path / "whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module._DeepRun, "_save", saving_then_stopping(module._DeepRun._save, 22))
+        with pytest.raises(Stop):
+            run(task, tmp_path / "parts", every=0.0)
+    same_results(whole, run(task, tmp_path / "parts"))
+
+
+def saving_then_stopping(save: Any, at: int) -> Any:
+    def stops(self: Any) -> None:
+        save(self)
+        if self.trainer.n_steps == at:
+            raise Stop
+
+    return stops
+
+
+def stopping_at(step: int) -> Any:
+    """An observer of the progress bar that raises `Stop` at a step."""
+
+    def observe(event: Any) -> None:
+        if event.step == step:
+            raise Stop
+
+    return lambda bar: observe
+
+
+@pytest.mark.parametrize("stop_at", [1, 24, STEPS - 1])
+@pytest.mark.parametrize("name", TASKS)
+def test_stopped_run_equals_an_undisturbed_one(
+    name: str,
+    stop_at: int,
+    wholes: dict[str, dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task, whole = TASKS[name], wholes[name]
+    real = module.shown_on
+    monkeypatch.setattr(module, "shown_on", stopping_at(stop_at))
+    with pytest.raises(Stop):
+        run(task, tmp_path / "cut", every=0.0, progress=True)
+    monkeypatch.setattr(module, "shown_on", real)
+    said: list[str] = []
+    same_results(whole, run(task, tmp_path / "cut", every=0.0, say=said.append))
+    assert stop_at == 1 or said[0] == f"the run continues from step {stop_at - 1}"
+
+
+def evaluations_in(root: Path) -> list[int]:
+    """The steps of the evaluations written so far."""
+    [path] = root.rglob("eval.jsonl")
+    return [json.loads(line)["step"] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("last_saved", [50, 56, 57])
+def test_stopped_between_two_evaluations_equals_an_undisturbed_run(
+    last_saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines of eval.jsonl after the checkpoint are dropped and written again."""
+    task = training(BREAKOUT, steps=60)
+    whole = run(task, tmp_path / "whole")
+    assert evaluations_in(tmp_path / "whole") == [56, 57, 58, 59, 60]
+    real_save, real_evaluate = module._DeepRun._save, module._DeepRun._evaluate
+
+    def saving(self: Any) -> None:
+        if self.trainer.n_steps <= last_saved:
+            real_save(self)
+
+    def evaluating(self: Any, point: int) -> None:
+        if point == 58:
+            self.eval_log.sync()
+            raise Stop
+        real_evaluate(self, point)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module._DeepRun, "_save", saving)
+        patch.setattr(module._DeepRun, "_evaluate", evaluating)
+        with pytest.raises(Stop):
+            run(task, tmp_path / "cut", every=0.0)
+    assert evaluations_in(tmp_path / "cut") == [56, 57]
+    same_results(whole, run(task, tmp_path / "cut", every=0.0))
+
+
+def test_killed_between_two_evaluations_equals_an_undisturbed_run(tmp_path: Path) -> None:
+    """kill -9 after the second evaluation was written, and resumed in this process."""
+    task = training(BREAKOUT, steps=60)
+    script = (
+        "import os, signal, sys\n"
+        "import torch\n"
+        "from pathlib import Path\n"
+        "from contrastive_ucb.runs import loop as module\n"
+        "from runs.training_runs import BREAKOUT, run, training\n"
+        "torch.set_num_threads(1)\n"
+        "real = module._DeepRun._evaluate\n"
+        "def evaluating(self, point):\n"
+        "    real(self, point)\n"
+        "    self.eval_log.sync()\n"
+        "    if point == 57:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "module._DeepRun._evaluate = evaluating\n"
+        "run(training(BREAKOUT, steps=60), Path(sys.argv[1]), every=0.0)\n"
+    )
+    tests = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "cut")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([tests, *sys.path])},
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert evaluations_in(tmp_path / "cut") == [56, 57]
+    whole = run(task, tmp_path / "whole")
+    same_results(whole, run(task, tmp_path / "cut"))
+
+
+def test_resuming_with_another_number_of_episodes_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = module._DeepRun._evaluate
+
+    def evaluating(self: Any, point: int) -> None:
+        if point == STEPS:
+            raise Stop
+        real(self, point)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module._DeepRun, "_evaluate", evaluating)
+        with pytest.raises(Stop):
+            run(training(), tmp_path)
+    with pytest.raises(UserError, match=r"evaluated with 3 episodes, not 4; .*--eval-episodes 3"):
+        run(training(), tmp_path, eval_episodes=4)
+    run(training(), tmp_path)
+
+
+def test_stopped_between_replay_and_checkpoint_equals_an_undisturbed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(training(), tmp_path / "whole")
+    real = module.save_checkpoint
+
+    def saving(folder: Path, step: int, state: dict) -> Path:
+        if step == 23:
+            raise Stop
+        return real(folder, step, state)
+
+    monkeypatch.setattr(module, "save_checkpoint", saving)
+    with pytest.raises(Stop):
+        run(training(), tmp_path / "cut", every=0.0)
+    monkeypatch.setattr(module, "save_checkpoint", real)
+    same_results(whole, run(training(), tmp_path / "cut"))
+
+
+def test_a_folder_that_only_looks_like_a_checkpoint_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(training(), tmp_path / "whole")
+    real = module.shown_on
+    monkeypatch.setattr(module, "shown_on", stopping_at(24))
+    with pytest.raises(Stop):
+        run(training(), tmp_path / "cut", every=0.0, progress=True)
+    monkeypatch.setattr(module, "shown_on", real)
+    [checkpoints] = (tmp_path / "cut").rglob("checkpoints")
+    (checkpoints / "step_abc").mkdir()
+    same_results(whole, run(training(), tmp_path / "cut"))
+
+
+def test_ctrl_c_saves_the_step_it_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressing(event: Any) -> None:
+        if event.step == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(module, "shown_on", lambda bar: pressing)
+    with pytest.raises(KeyboardInterrupt):
+        run(training(), tmp_path, progress=True)
+    folder = training().spec().folder(tmp_path)
+    assert latest_checkpoint(folder / "checkpoints").name == "step_7"
+
+
+@pytest.mark.parametrize(
+    ("env", "steps"), [(BREAKOUT, 80), (SEA, 200), ("Pong", 60), ("Qbert", 60)]
+)
+def test_kill_9_and_repeat_equals_an_undisturbed_run(env: str, steps: int, tmp_path: Path) -> None:
+    """The run goes on in another process than the one that was killed."""
+    task = training(env, steps=steps)
+    command = [sys.executable, "-m", "contrastive_ucb.cli", "train", env, "--steps", str(steps)]
+    command += ["--set", *WORDS, "--checkpoint-seconds", "0", "--threads", "1"]
+    command += ["--eval-episodes", "1", "--out", str(tmp_path / "cut")]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    folder = task.spec().folder(tmp_path / "cut") / "checkpoints"
+    patience = time.monotonic() + 60
+    while not (newest := latest_checkpoint(folder)) or int(newest.name[5:]) < 24:
+        assert time.monotonic() < patience
+        assert process.poll() is None
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, "finished before it was killed; make the run longer"
+    assert int(latest_checkpoint(folder).name[5:]) < steps
+    whole = run(task, tmp_path / "whole", eval_episodes=1)
+    same_results(whole, run(task, tmp_path / "cut", eval_episodes=1))
+
+
+def test_killed_before_done_is_finished_from_its_last_checkpoint(tmp_path: Path) -> None:
+    first = run(training(), tmp_path)
+    (Path(first["run_dir"]) / "DONE").unlink()
+    again = run(training(), tmp_path)
+    assert again == first
+
+
+def test_two_checkpoints_are_kept_and_no_file_that_none_of_them_needs(tmp_path: Path) -> None:
+    summary = run(training(steps=9), tmp_path, every=0.0)
+    folder = Path(summary["run_dir"])
+    kept = sorted((folder / "checkpoints").iterdir())
+    assert [path.name for path in kept] == ["step_8", "step_9"]
+    needed = {piece["name"] for path in kept for piece in load_checkpoint(path)["replay"]["pieces"]}
+    assert {path.name for path in (folder / "replay").iterdir()} == needed
+
+
+def test_resuming_keeps_what_the_older_checkpoint_rests_on(tmp_path: Path) -> None:
+    first = run(training(), tmp_path, every=0.0)
+    folder = Path(first["run_dir"])
+    (folder / "DONE").unlink()
+    run(training(), tmp_path)
+    shutil.rmtree(folder / "checkpoints" / f"step_{STEPS}")
+    (folder / "DONE").unlink()
+    assert without_time(run(training(), tmp_path)) == without_time(first)
+
+
+def test_torn_checkpoint_is_an_error_and_the_one_before_is_there(tmp_path: Path) -> None:
+    first = run(training(), tmp_path, every=0.0)
+    folder = Path(first["run_dir"])
+    (folder / "DONE").unlink()
+    newest = latest_checkpoint(folder / "checkpoints")
+    arrays = newest / "arrays.safetensors"
+    arrays.write_bytes(arrays.read_bytes()[:-5])
+    with pytest.raises(CheckpointError, match=f"step_{STEPS - 1}"):
+        run(training(), tmp_path)
+    with pytest.raises(CheckpointError, match="checksum"):
+        load_trained(folder)
+    shutil.rmtree(newest)
+    assert without_time(run(training(), tmp_path)) == without_time(first)
+
+
+def test_torn_replay_is_an_error(tmp_path: Path) -> None:
+    folder = Path(run(training(), tmp_path)["run_dir"])
+    (folder / "DONE").unlink()
+    [file] = (folder / "replay").iterdir()
+    file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(CheckpointError, match="checksum"):
+        run(training(), tmp_path)
+
+
+def test_foreign_checkpoint_is_an_error_of_one_line(tmp_path: Path) -> None:
+    folder = Path(run(training(), tmp_path)["run_dir"])
+    (folder / "DONE").unlink()
+    other = run(training(hidden=16), tmp_path)
+    mine = latest_checkpoint(folder / "checkpoints")
+    shutil.rmtree(mine)
+    shutil.copytree(latest_checkpoint(Path(other["run_dir"], "checkpoints")), mine)
+    for reader in (lambda: run(training(), tmp_path), lambda: load_trained(folder)):
+        with pytest.raises(CheckpointError, match="does not fit this version") as caught:
+            reader()
+        assert "\n" not in str(caught.value)
+    save_checkpoint(folder / "checkpoints", STEPS + 1, {"session": {}})
+    with pytest.raises(CheckpointError, match="'trainer'"):
+        run(training(), tmp_path)
