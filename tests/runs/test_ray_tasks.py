@@ -141,15 +141,15 @@ def test_how_tasks_end(
     assert run_ray([job], tmp_path, 1) == {}
     name = job.folder(Path())
     assert capsys.readouterr().err.splitlines() == [
-        f"{name}: its Ray worker died; it is tried again (1 of 3)",
-        f"{name}: its node died; it is tried again (2 of 3)",
-        f"{name}: Ray lost it (NewError); it is tried again (3 of 3)",
+        f"{name}: its Ray worker died; retry 1 of 3",
+        f"{name}: its node died; retry 2 of 3",
+        f"{name}: Ray lost it (NewError); retry 3 of 3",
     ]
     (job.folder(tmp_path) / "DONE").unlink()
     for end, says in (
         ((EXIT_FAILED, "no space"), "no space"),
         (RayTaskError(OSError("no\npython")), "no python"),
-        (TaskCancelledError(), "stopped by somebody else"),
+        (TaskCancelledError(), "stopped from outside"),
     ):
         ray = faked(monkeypatch, end)
         [said] = run_ray([job], tmp_path, 1).values()
