@@ -101,7 +101,8 @@ def test_without_an_encoder_it_is_a_gif(
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     assert main(["play", str(sea), "--video", str(tmp_path / "out.mp4"), "--json"]) == 0
     said = capsys.readouterr()
-    assert "out.gif is written; pip install 'contrastive-ucb[video]'" in said.err
+    assert "out.gif" in said.err
+    assert "pip install 'contrastive-ucb[video]'" in said.err
     summary = json.loads(said.out.splitlines()[-1])
     assert summary["video"] == str(tmp_path / "out.gif")
     assert [path.name for path in tmp_path.iterdir()] == ["out.gif"]
@@ -122,7 +123,7 @@ def test_what_cannot_be_drawn_is_played_without_a_video(
     root = trained(tmp_path / "runs", env="CartPole-v1")
     assert main(["play", str(root), "--video", str(tmp_path / "out.mp4")]) == 2
     said = capsys.readouterr()
-    assert said.err.startswith("cucb: CartPole-v1 cannot be drawn: pygame is not installed")
+    assert said.err.startswith("cucb: CartPole-v1 cannot be rendered: pygame is not installed")
     assert said.err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
     assert played(capsys, root)["steps"][0] > 5

@@ -67,7 +67,7 @@ def test_a_required_fact_that_fails_is_an_error(
     printed = capsys.readouterr()
     assert "2 required facts do not hold, the first is F13 2x2" in printed.err.splitlines()[-1]
     assert json.loads(printed.out.splitlines()[-1])["failed"] == ["F13 2x2", "F13 3x3"]
-    assert "does not hold (required)" in printed.out
+    assert "does not hold (required)" in printed.err
 
 
 @pytest.mark.parametrize(

@@ -339,10 +339,11 @@ def _is_control(record: Record) -> bool:
 
 
 def _is_baseline(base: Record, record: Record) -> bool:
-    """Whether `base` is SPR on the same task and, except for controls, with the same length."""
+    """Whether `base` is SPR on the same task, for agents with the same length and evaluations."""
     first, run = base["runs"][0], record["runs"][0]
-    same = first["env"] == run["env"] and (_is_control(record) or first["steps"] == run["steps"])
-    return same and agent_name(first) == BASELINE and base is not record
+    same = first["steps"] == run["steps"] and evaluations_text(first) == evaluations_text(run)
+    is_spr = agent_name(first) == BASELINE and base is not record
+    return is_spr and first["env"] == run["env"] and (same or _is_control(record))
 
 
 def _place(record: Record) -> tuple[Any, ...]:

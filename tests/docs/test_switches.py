@@ -25,8 +25,9 @@ def test_default_is_the_one_in_the_table(field: object) -> None:
 
 
 def test_every_algorithm_is_named() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    assert all(f"`{algo}`" in readme for algo in (*PRESETS, *GAME_PRESETS))
+    pages = (Path(__file__).parents[2] / "docs").glob("*.md")
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    assert all(f"`{algo}`" in text for algo in (*PRESETS, *GAME_PRESETS))
     assert all(f"\n- {algo}:" in PAGE for algo in GAME_PRESETS if algo != "contrastive-ulcb")
 
 

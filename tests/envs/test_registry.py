@@ -162,7 +162,9 @@ class Corridor(gymnasium.Env[np.ndarray, int]):
         return np.array([self.place / self.length, 0], np.float32), float(done), done, False, {}
 
 
-@pytest.mark.parametrize("spec", [Corridor(), Corridor, lambda: Corridor(3)], ids=str)
+@pytest.mark.parametrize(
+    "spec", [Corridor(), Corridor, lambda: Corridor(3)], ids=["instance", "class", "factory"]
+)
 def test_instances_and_factories(spec: object) -> None:
     train = make_env(spec, seed=0, training=True)  # type: ignore[arg-type]
     first, second = make_eval_envs(spec, seed=0, count=2)  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 from evaluation.test_rollouts import Lives
-from experiments.training_runs import BREAKOUT, training
-from experiments.training_runs import run as run_training
+from runs.training_runs import BREAKOUT, training
+from runs.training_runs import run as run_training
 
 from contrastive_ucb.agents.deep.rainbow import Rainbow
 from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint

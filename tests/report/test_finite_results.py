@@ -3,6 +3,7 @@
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from contrastive_ucb.commands import solve
@@ -14,29 +15,18 @@ EXPERIMENTS = runpy.run_path(str(ROOT / "benchmarks" / "finite_results.py"))["EX
 GAMES = EXPERIMENTS["games"]
 
 
-@pytest.fixture
-def understood(monkeypatch):
-    """Read a command as `cucb` does, and say what it would run."""
-    read = []
-    monkeypatch.setattr(solve, "_solve", lambda name, command: read.append((name, command)))
-
-    def understand(text):
-        *before, what, env = text.split()[: 3 if text.startswith("cucb") else 2]
-        assert before in ([], ["cucb"])
-        assert what == "solve"
-        solve.run([env, *text.split()[len(before) + 2 :]])
-        return read[-1]
-
-    return understand
+def understand(text):
+    """Read a command as `cucb` does: the problem and the options of the run."""
+    return solve.parse_command(text.removeprefix("cucb ").removeprefix("solve ").split())
 
 
 @pytest.mark.parametrize("folder", EXPERIMENTS)
-def test_every_experiment_is_understood(understood, folder):
+def test_every_experiment_is_understood(folder):
     for name, text in EXPERIMENTS[folder].items():
-        env, command = understood(text)
-        assert name.startswith(env)
-        assert command.run.algo in name or "--algo" not in text
-        assert command.run.seeds == 10
+        problem, options = understand(text)
+        assert name.startswith(problem.env)
+        assert problem.algo in name or "--algo" not in text
+        assert options.seeds == 10
 
 
 def test_every_long_run_of_a_game_has_its_beginning():
@@ -55,25 +45,22 @@ def test_the_committed_results_are_those_of_the_script():
         assert kept <= {*names, "bench-theory", "bench-games"}
 
 
-def test_the_demos_commands_are_the_demos_runs(understood):
-    options = Demo(seed=4, seeds=2, game_rounds=30)
-    problems = problems_of(options)
+def test_the_demos_commands_are_the_demos_runs():
+    demo = Demo(seed=4, seeds=2, game_rounds=30)
+    problems = problems_of(demo)
     assert [p.env for p in problems[-8:]] == ["lowrank-game"] * 5 + ["lock-game"] * 3
     for problem in problems:
-        text = solve_command(problem, options)
-        env, command = understood(text)
-        assert (env, command.run.algo) == (problem.env, problem.algo)
-        assert (command.run.seed, command.run.seeds) == (4, 2)
-        assert command.run.rounds == problem.rounds
-        shown = solve._env_settings(command)
-        assert {**shown, **problem.env_settings} == shown
-        same = (make_env(env, settings, 0) for settings in (shown, problem.env_settings))
-        assert len({one.rewards.shape for one in same}) == 1  # also where defaults fill in
+        text = solve_command(problem, demo)
+        shown, options = understand(text)
+        assert (options.seed, options.seeds) == (4, 2)
+        assert (shown.env, shown.algo, shown.rounds) == (problem.env, problem.algo, problem.rounds)
+        envs = [make_env(one.env, one.env_settings, 4) for one in (shown, problem)]
+        np.testing.assert_array_equal(envs[0].rewards, envs[1].rewards)
     assert "--n-actions 3" in text
     assert "--n-column-actions" not in text
 
 
-def test_different_numbers_of_actions_are_both_shown(understood):
+def test_different_numbers_of_actions_are_both_shown():
     text = solve_command(Problem("lock-game", {"n_actions": [3, 4]}, "uniform", {}, 5), Demo())
     assert "--n-actions 3 --n-column-actions 4" in text
-    assert solve._env_settings(understood(text)[1])["n_actions"] == [3, 4]
+    assert understand(text)[0].env_settings["n_actions"] == [3, 4]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from experiments.sweep_runs import jobs_of, solve_table
 from report.runs import edit, fact, write_deep_run, write_facts, write_run
+from runs.sweep_runs import jobs_of, solve_table
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.load import identity, load, read_facts

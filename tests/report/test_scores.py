@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from experiments.sweep_runs import jobs_of, train_table
 from hypothesis import given
 from hypothesis import strategies as st
 from report.runs import STEPS, write_atari, write_deep_run, write_game_run, write_run
+from runs.sweep_runs import jobs_of, train_table
 
 from contrastive_ucb.commands.demo import Demo, specs_of, write_plan
 from contrastive_ucb.commands.options import parse

@@ -129,7 +129,7 @@ def test_killed_and_repeated_is_the_same_to_the_byte(
     assert main([*words, "--out", str(tmp_path / "cut")]) == 0
     assert "1 runs continue from round" in capsys.readouterr().err
     assert main([*words, "--out", str(tmp_path / "whole")]) == 0
-    assert "go on from" not in capsys.readouterr().err
+    assert "from round" not in capsys.readouterr().err
     one, other = (next((tmp_path / name).rglob("metrics.jsonl")) for name in ("cut", "whole"))
     assert one.read_bytes() == other.read_bytes()
 
@@ -222,13 +222,12 @@ def test_help_promises_no_exactness_where_there_is_none(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["solve", "--help"]) == 0
-    assert "exactly where it is finite" in capsys.readouterr().out
+    assert "exactly if the environment is finite" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["solve", "gym", "--help"])
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "accounted exactly" not in said
     assert "with networks H times --trajectories" in said
-    assert "Networks learn them one by one" in said
 
 
 @pytest.mark.parametrize(
@@ -237,10 +236,10 @@ def test_help_promises_no_exactness_where_there_is_none(
         (["rich-lock", "--density", "uniform"], "needs bounds"),
         (["rich-lock", "--algo", "lsvi-ucb"], "needs tables"),
         (["continuous", "--amplitude", "2"], "amplitude must be"),
-        (["continuous", "--amplitude", "nan"], "amplitude must be"),
+        (["continuous", "--amplitude", "nan"], "amplitude is nan"),
         (["continuous", "--rank", "2", "--amplitude", "0.41421356237309515"], "amplitude must be"),
         (["gym", "--id", "Nope-v0"], "Gymnasium cannot make"),
-        (["gym", "--reward-low", "nan"], "reward_low must be at most 0"),
+        (["gym", "--reward-low", "nan"], "reward_low is nan"),
         (["gym", "--reward-low", "-1", "--reward-high", "-0.5"], "reward_high at least 0"),
         (["gym", "--horizon", "501"], "give a horizon of at most 500"),
         (["lock", "--trajectories", "5"], "is for networks"),

@@ -317,7 +317,9 @@ def _planned(root: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 if row.get("identity") == key and row["label"] is None:
                     row |= shared
             place = file.parent.parent
-            folder = place / spec["suite"] / spec["agent"] / f"{spec['task']}-{key}"
+            folder = place / group.get(
+                "folder", f"{spec['suite']}/{spec['agent']}/{spec['task']}-{key}"
+            )
             for seed in seeds:
                 if (key, seed) in begun:
                     continue

@@ -179,7 +179,14 @@ class Grid:
 
     def remember(self, root: Path) -> None:
         """Store the planned runs in the output folder."""
-        groups = [{**asdict(group), "spec": group.spec.to_json()} for group in _grouped(self.jobs)]
+        groups = [
+            {
+                **asdict(group),
+                "spec": group.spec.to_json(),
+                "folder": group.folder(root).relative_to(root).as_posix(),
+            }
+            for group in _grouped(self.jobs)
+        ]
         content = json.dumps({"name": self.name, "groups": groups})
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         path = root / SWEEPS / f"{self.name}-{digest}.json"

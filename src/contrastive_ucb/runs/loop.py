@@ -152,7 +152,7 @@ def solve(
                 groups.setdefault(_step_of(folders[seed]), []).append(seed)
         for start, group in sorted(groups.items()):
             if start:
-                say(f"{len(group)} runs continue from round {start}")
+                say(f"seeds {', '.join(map(str, group))}: continue from round {start}")
             for batch in [[seed] for seed in group] if problem.is_observed else [group]:
                 own = session if batch == first else Session(problem.agent(batch))
                 run = _FiniteRun(problem, own, [folders[seed] for seed in batch])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from agents.simple_play import BREAKOUT, SEA, Spy, learner
-from experiments.training_runs import same
+from runs.training_runs import same
 from torch import Tensor
 
 from contrastive_ucb.data.history import Windows, read_windows

@@ -27,7 +27,6 @@ greedy action draws new noise, because a single draw would be one deterministic 
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -98,7 +97,6 @@ class Rainbow:
             fused=True,
         )
         self.n_updates = 0
-        self._has_warned = False  # about returns outside the support
         self._sample_noise()
 
     def new_replay(self) -> Replay:
@@ -277,24 +275,8 @@ class Rainbow:
         chosen = take_actions(next_probs, actions)  # (B, N)
         if not network.is_distribution:
             return td_target(returns, discounts, chosen, bonus)
-        self._check_support(returns + discounts * network.q(chosen))
         points = td_target(returns, discounts, network.support, bonus)
         return project_categorical(network.support, points, chosen)
-
-    def _check_support(self, values: Tensor) -> None:
-        """Warn once if a target value (B,) without bonus is outside the support of C51."""
-        if self._has_warned:
-            return
-        low, high = float(self.network.support[0]), float(self.network.support[-1])
-        margin = 0.01 * (high - low)  # rounding, and bonuses that Q has learned
-        outside = values[(values < low - margin) | (values > high + margin)]
-        if len(outside):
-            self._has_warned = True
-            warnings.warn(
-                f"a return of {float(outside[0]):.3g} is outside the C51 support [{low:g}, "
-                f"{high:g}] and is clipped; set support=LOW,HIGH to cover all returns",
-                stacklevel=2,
-            )
 
     def _value_losses(self, batch: Batch, latent: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """The loss of C51 (or Huber) and the priority, each (B,)."""
