@@ -207,7 +207,7 @@ def test_seeds_that_stand_at_different_rounds_are_finished_apart(
     monkeypatch.setattr(module, "save_checkpoint", real)
     said: list[str] = []
     cut = solve(problem(), [0, 1], tmp_path / "cut", progress=False, say=said.append)
-    assert said == ["1 runs continue from round 6", "1 runs continue from round 7"]
+    assert [line.split()[-1] for line in said] == ["6", "7"]
     for one, other in zip(whole, cut, strict=True):
         same_results(Path(one["run_dir"]), Path(other["run_dir"]))
 

@@ -74,7 +74,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
         solve(problem(env), [0], tmp_path / "cut", progress=False, checkpoint_seconds=0)
     said: list[str] = []
     cut = solve(problem(env), [0], tmp_path / "cut", progress=False, say=said.append)
-    assert said == ["1 runs continue from round 2"]
+    assert [line.split()[-1] for line in said] == ["2"]
     assert without_time(cut[0]) == without_time(whole[0])
     one, other = (Path(runs[0]["run_dir"]) for runs in (whole, cut))
     assert (one / "metrics.jsonl").read_bytes() == (other / "metrics.jsonl").read_bytes()
@@ -127,7 +127,7 @@ def test_killed_and_repeated_is_the_same_to_the_byte(
     assert list(tmp_path.glob(f"{folder}/checkpoints/step_*"))
     assert not list(tmp_path.glob(f"{folder}/DONE"))
     assert main([*words, "--out", str(tmp_path / "cut")]) == 0
-    assert "1 runs continue from round" in capsys.readouterr().err
+    assert "continue from round" in capsys.readouterr().err
     assert main([*words, "--out", str(tmp_path / "whole")]) == 0
     assert "from round" not in capsys.readouterr().err
     one, other = (next((tmp_path / name).rglob("metrics.jsonl")) for name in ("cut", "whole"))
