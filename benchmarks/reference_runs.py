@@ -5,14 +5,15 @@
 
 `record` writes benchmarks/reference_runs.json: the summary of each run and, for each metric, the
 number of its values, the last one and a checksum of all of them. `check` runs the same commands
-again and prints every difference. Metrics of time are left out. Numbers are equal bit for bit on
-the same processor with the same libraries.
+again and prints every difference beyond 1e-9. Metrics of time are left out. Numbers are equal bit
+for bit on the same processor with the same libraries.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 RECORD = Path(__file__).with_suffix(".json")
+TOLERANCE = 1e-9  # for numbers of another numerical library
 TIMES = ("seconds", "run_dir", "per_second", "sps", "wall", "time", "minutes")
 SMALL = "--set updates_per_step=0.25"
 RUNS = {
@@ -91,7 +93,9 @@ def main() -> None:
         else:
             problems = differences(stored[name], measured)
             failed += bool(problems)
-            print(f"{name}: {'; '.join(problems) or 'equal'}", flush=True)
+            close = rounded(stored[name], measured)
+            equal = f"equal, {close} metrics up to rounding" if close else "equal"
+            print(f"{name}: {'; '.join(problems) or equal}", flush=True)
     sys.exit(f"{failed} runs differ" if failed else 0)
 
 
@@ -156,29 +160,49 @@ def metrics_of(folder: Path) -> dict[str, list[Any]]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What the new record lacks or has changed. Fields that are new do not count."""
+    """What is missing or has changed in the new record. New fields do not count.
+
+    A metric with another checksum is accepted if its last value is close, since only the last value
+    is stored.
+    """
     problems = missing(old["summary"], new["summary"], "summary")
     for tag, (count, last, digest) in old["metrics"].items():
         if tag not in new["metrics"]:
             problems.append(f"no metric {tag}")
-        elif new["metrics"][tag][2] != digest:
-            n, value, _ = new["metrics"][tag]
+            continue
+        n, value, new_digest = new["metrics"][tag]
+        if new_digest != digest and (n != count or not is_close(last, value)):
             problems.append(f"{tag}: {n} values, last {value} instead of {count}, {last}")
     return problems
 
 
+def rounded(old: dict[str, Any], new: dict[str, Any]) -> int:
+    """The number of metrics that are equal only up to rounding."""
+    return sum(
+        digest != new["metrics"][tag][2]
+        for tag, (*_, digest) in old["metrics"].items()
+        if tag in new["metrics"]
+    )
+
+
+def is_close(old: Any, new: Any) -> bool:
+    """Equality, for numbers within `TOLERANCE` relative to their size."""
+    if isinstance(old, float) and isinstance(new, float):
+        return math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return bool(old == new)
+
+
 def missing(old: Any, new: Any, where: str) -> list[str]:
     if isinstance(old, dict) and isinstance(new, dict):
-        return [
-            problem
-            for key in old
-            for problem in (
-                missing(old[key], new[key], f"{where}.{key}")
-                if key in new
-                else [f"no field {where}.{key}"]
-            )
+        absent = [f"no field {where}.{key}" for key in old.keys() - new.keys()]
+        shared = [key for key in old if key in new]
+        return absent + [
+            text for key in shared for text in missing(old[key], new[key], f"{where}.{key}")
         ]
-    return [] if old == new else [f"{where}: {new} instead of {old}"]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return [text for at, pair in pairs for text in missing(*pair, f"{where}[{at}]")]
+    return [] if is_close(old, new) else [f"{where}: {new} instead of {old}"]
 
 
 if __name__ == "__main__":
