@@ -115,6 +115,9 @@ def versions() -> dict[str, str]:
     packages = {name: version(name) for name in ("contrastive-ucb", "numpy", "scipy", "torch")}
     words = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--", "src"]
     commit = subprocess.run(words, capture_output=True, text=True).stdout.strip()
+    status = ["git", "-C", str(ROOT), "status", "--porcelain", "--", "src"]
+    if subprocess.run(status, capture_output=True, text=True).stdout.strip():
+        commit += "-dirty"  # src/ has changes that are not in the commit
     return {**packages, "python": platform.python_version(), "commit": commit or "unknown"}
 
 

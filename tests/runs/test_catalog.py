@@ -81,7 +81,7 @@ def test_neural_experiments_are_among_the_results(monkeypatch: pytest.MonkeyPatc
 
 def test_the_papers_grid() -> None:
     grid = experiment("atari26")
-    assert len(grid.jobs) == 26 * 10 * 9
+    assert len(grid.jobs) == 26 * 10 * 10
     agents = {"spr-ucb", "spr", "curl", "drq", "drq-eps", "der", "otr", "simple"}
     assert {job.task.algo for job in grid.jobs} == agents
     assert {job.eval_episodes for job in grid.jobs} == {100}
@@ -90,6 +90,10 @@ def test_the_papers_grid() -> None:
     ours = {job.label: job.task for job in grid.jobs if job.task.algo == "spr-ucb"}
     bonuses = {label: task.bonus for label, task in ours.items() if isinstance(task, Training)}
     assert bonuses == {"SPR-UCB (paper)": "paper", "SPR-UCB (reference)": "reference"}
+    assert {job.label for job in grid.jobs if job.task.algo == "spr"} == {
+        "spr",
+        "SPR (released code)",
+    }
 
 
 @pytest.mark.parametrize("name", ["deepsea", "minatar"])
@@ -128,4 +132,4 @@ def test_listing_needs_neither_torch_nor_environments() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     *_, counts, last = done.stdout.splitlines()
     assert last == "0 []", done.stderr
-    assert counts.startswith("2340 runs")
+    assert counts.startswith("2600 runs")
