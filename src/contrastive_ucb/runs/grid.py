@@ -404,7 +404,7 @@ def _grouped(jobs: Iterable[Job]) -> Iterator[PlannedGroup]:
 
 
 def _group(content: Mapping[str, Any]) -> PlannedGroup:
-    values = dict(content)
+    values = {name: content[name] for name in content if name != "folder"}  # derived from spec
     values["spec"] = RunSpec(**values["spec"])
     return PlannedGroup(**values | {name: tuple(values[name]) for name in ("seeds", "words")})
 
