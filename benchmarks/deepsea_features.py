@@ -27,8 +27,8 @@ from finite_results import ROOT, versions
 from scipy.stats import spearmanr
 
 from contrastive_ucb.agents.deep.bonus import visits
-from contrastive_ucb.commands import train as command
-from contrastive_ucb.commands.options import parse
+from contrastive_ucb.cli import train as command
+from contrastive_ucb.cli.options import parse
 from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.runs.deep_agent import DeepAgent
 from contrastive_ucb.runs.store import RunFolder

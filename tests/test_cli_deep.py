@@ -13,7 +13,7 @@ from cli_errors import check_error
 
 from contrastive_ucb.agents.deep.presets import DEEP_PRESETS
 from contrastive_ucb.cli import main
-from contrastive_ucb.commands.train import use_threads
+from contrastive_ucb.cli.train import use_threads
 from contrastive_ucb.runs.training import read_settings
 
 TINY = "first_update=20 hidden=8 mlp=8 atoms=11 batch_size=4 n_step=3 jumps=2 updates_per_step=1"

@@ -14,11 +14,12 @@ import pytest
 from contrastive_ucb.agents.deep.presets import configure
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS
 from contrastive_ucb.agents.simple.config import configure_simple
-from contrastive_ucb.cli import COMMANDS, main
-from contrastive_ucb.commands import (
+from contrastive_ucb.cli import (
+    COMMANDS,
     algos,
     demo,
     eval,
+    main,
     play,
     report,
     reproduce,
@@ -28,7 +29,7 @@ from contrastive_ucb.commands import (
     train,
     verify,
 )
-from contrastive_ucb.commands.options import parse
+from contrastive_ucb.cli.options import parse
 from contrastive_ucb.envs.registry import canonical_name
 from contrastive_ucb.facts.plan import read_plan
 from contrastive_ucb.runs.grid import experiments

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from contrastive_ucb.agents.deep.presets import ALGORITHMS
-from contrastive_ucb.commands import solve as command
-from contrastive_ucb.commands import train as train_command
-from contrastive_ucb.commands.options import parse
+from contrastive_ucb.cli import solve as command
+from contrastive_ucb.cli import train as train_command
+from contrastive_ucb.cli.options import parse
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs.grid import experiment, experiments
 from contrastive_ucb.runs.training import Training, read_settings

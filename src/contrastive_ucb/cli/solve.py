@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS, game_preset, preset
-from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.cli.options import emit, parse
 from contrastive_ucb.core.checks import check_size, hint
 from contrastive_ucb.runs.problem import Problem, family_of, problem_of
 

@@ -59,10 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             context.enter_context(warnings.catch_warnings())
             warnings.showwarning = _print_once()
             if "--json" in words:
-                from contrastive_ucb.commands.options import json_on_stdout
+                from contrastive_ucb.cli.options import json_on_stdout
 
                 context.enter_context(json_on_stdout())
-            import_module(f"contrastive_ucb.commands.{words[0]}").run(words[1:])
+            import_module(f"contrastive_ucb.cli.{words[0]}").run(words[1:])
     except KeyboardInterrupt:
         print("cucb: stopped; repeat the command to continue", file=sys.stderr)
         return 130
@@ -92,7 +92,3 @@ def _print_once() -> Callable[..., None]:
         printed.add(line)
 
     return show
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,8 +9,8 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from contrastive_ucb.commands.options import emit, parse, run_and_rest, text_of
-from contrastive_ucb.commands.train import use_threads
+from contrastive_ucb.cli.options import emit, parse, run_and_rest, text_of
+from contrastive_ucb.cli.train import use_threads
 from contrastive_ucb.core.checks import check_size
 
 if TYPE_CHECKING:

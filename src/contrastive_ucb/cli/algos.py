@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contrastive_ucb.agents.deep.presets import ALGORITHMS
-from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.cli.options import emit, parse
 from contrastive_ucb.report.agent_table import differences, rows, settings_of, text_table
 
 

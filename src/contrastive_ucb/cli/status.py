@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.commands.run_table import summary_of, table_of
+from contrastive_ucb.cli.options import emit, parse
+from contrastive_ucb.cli.run_table import summary_of, table_of
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs.status import states_of, watched_folder
 

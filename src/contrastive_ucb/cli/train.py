@@ -18,7 +18,7 @@ from textwrap import wrap
 from typing import Any, Literal
 
 from contrastive_ucb.agents.deep.presets import ALGORITHMS
-from contrastive_ucb.commands.options import emit, parse, text_of
+from contrastive_ucb.cli.options import emit, parse, text_of
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from contrastive_ucb.commands.options import emit, parse, run_and_rest, text_of
-from contrastive_ucb.commands.train import use_threads
+from contrastive_ucb.cli.options import emit, parse, run_and_rest, text_of
+from contrastive_ucb.cli.train import use_threads
 from contrastive_ucb.core.checks import check_size
 
 HELP = """usage: cucb eval RUN [options]

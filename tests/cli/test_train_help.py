@@ -8,7 +8,7 @@ from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
 from contrastive_ucb.agents.deep.presets import configure
 from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.cli import main
-from contrastive_ucb.commands.train import _meanings as meanings
+from contrastive_ucb.cli.train import _meanings as meanings
 from contrastive_ucb.core.checks import kinds_of
 from contrastive_ucb.envs.registry import frame_shape_of
 from contrastive_ucb.runs.training import read_settings, takes
