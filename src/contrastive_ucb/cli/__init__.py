@@ -47,10 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(HELP, end="")
         return 0
+    if words[0] == "--version":
+        print(import_module("contrastive_ucb").__version__)
+        return 0
     try:
-        if words[0] == "--version":
-            print(import_module("contrastive_ucb").__version__)
-            return 0
         if words[0] not in COMMANDS:
             close = get_close_matches(words[0], COMMANDS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else "see 'cucb --help'"
@@ -63,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
                 context.enter_context(json_on_stdout())
             import_module(f"contrastive_ucb.cli.{words[0]}").run(words[1:])
+    except SystemExit:  # after the help was printed
+        return 0
     except KeyboardInterrupt:
         print("cucb: stopped; repeat the command to continue", file=sys.stderr)
         return 130
