@@ -27,12 +27,11 @@ from finite_results import ROOT, versions
 from scipy.stats import spearmanr
 
 from contrastive_ucb.agents.deep.bonus import visits
-from contrastive_ucb.commands import train as command
-from contrastive_ucb.commands.options import parse
+from contrastive_ucb.cli import train as command
+from contrastive_ucb.cli.options import parse
 from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.runs.deep_agent import DeepAgent
 from contrastive_ucb.runs.store import RunFolder
-from contrastive_ucb.runs.training import Training
 
 SIZE, SEEDS, OFTEN = 14, 5, 20
 
@@ -69,14 +68,14 @@ def main() -> None:
     root = Path(sys.argv[1] if len(sys.argv) > 1 else "runs")
     features: dict[str, list[dict[str, Any]]] = {}
     for name, words in AGENTS.items():
-        options = parse(command.Train, command.gathered(words.split()), "", command.Train())
-        settings, steps = command.read_settings(options.set), SEA_STEPS[SIZE]
+        words = f"DeepSea-{SIZE} --steps {SEA_STEPS[SIZE]} {words}"
+        training = parse(command.Train, words.split(), "").training()
         if name == "spr":  # no bonus
             continue
         for seed in range(SEEDS):
-            task = Training(f"DeepSea-{SIZE}", options.algo, settings, steps, seed=seed)
+            folder = RunFolder(training.with_seed(seed).spec(), root)
             with one_thread():
-                features.setdefault(name, []).append(figures_of(RunFolder(task.spec(), root).path))
+                features.setdefault(name, []).append(figures_of(folder.path))
     record = {
         "command": "python benchmarks/deepsea_features.py",
         "env": f"DeepSea-{SIZE}",

@@ -1,6 +1,5 @@
 """`cucb train` and `cucb eval`: what they print, where, and how they fail."""
 
-import contextlib
 import json
 import re
 import sys
@@ -13,7 +12,7 @@ from cli_errors import check_error
 
 from contrastive_ucb.agents.deep.presets import DEEP_PRESETS
 from contrastive_ucb.cli import main
-from contrastive_ucb.commands.train import use_threads
+from contrastive_ucb.cli.train import use_threads
 from contrastive_ucb.runs.training import read_settings
 
 TINY = "first_update=20 hidden=8 mlp=8 atoms=11 batch_size=4 n_step=3 jumps=2 updates_per_step=1"
@@ -227,8 +226,8 @@ def test_set_may_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["train", "DeepSea-5", "--threads", "0"], "threads must be at least 1"),
         (["train", "DeepSea-5", "--checkpoint-seconds", "nan"], "checkpoint_seconds must be"),
         (["train", "DeepSea-5", "--colour", "red"], "--colour"),
-        (["train", "--json"], "name an environment before"),
-        (["eval", "--json"], "name a run before"),
+        (["train", "--json"], "Missing from cucb train: ENV"),
+        (["eval", "--json"], "Missing from cucb eval: RUN"),
         (["eval", "nowhere"], "no folder nowhere"),
         (["eval", "src"], "no run of 'cucb train'"),
         (["eval", "src", "--episodes", "0"], "episodes must be at least 1"),
@@ -254,13 +253,12 @@ def test_cuda_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) 
     assert "no CUDA" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["train"], ["train", "Pong"], ["eval"], ["eval", "runs/x"]])
+@pytest.mark.parametrize("words", [["train"], ["train", "--help"], ["eval"], ["play"], ["status"]])
 def test_help_explains(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with contextlib.suppress(SystemExit):  # tyro's help exits
-        assert main([*words, "--help"]) == 0
+    assert main(words) == 0
     said = capsys.readouterr().out
     assert f"usage: cucb {words[0]}" in said
-    assert ("bonus.preset" in said) == (words == ["train"])
+    assert "--json" in said
 
 
 def test_an_environment_of_a_module_in_the_working_directory(

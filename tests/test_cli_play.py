@@ -1,6 +1,5 @@
 """`cucb play`: what it prints and writes, and how it fails."""
 
-import contextlib
 import json
 import re
 import sys
@@ -132,7 +131,7 @@ def test_what_cannot_be_drawn_is_played_without_a_video(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--json"], "name a run before --json"),
+        (["--json"], "Missing from cucb play: RUN"),
         (["nowhere"], "no folder nowhere"),
         (["src"], "no run of 'cucb train'"),
         (["nowhere", "--video", "out.avi"], "ends in .mp4 or .gif, got out.avi"),
@@ -168,12 +167,3 @@ def test_a_device_that_is_not_there_is_an_error(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     check_error([command, str(sea), "--device", "cuda"], "torch finds no CUDA", capsys)
     assert main([command, str(sea), "--device", "cpu", "--episodes", "1"]) == 0
-
-
-@pytest.mark.parametrize("words", [["play"], ["play", "runs/x"]])
-def test_help_explains(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with contextlib.suppress(SystemExit):  # tyro's help exits
-        assert main([*words, "--help"]) == 0
-    said = capsys.readouterr().out
-    assert "usage: cucb play" in said
-    assert ("--max-steps" in said) == (words != ["play"])

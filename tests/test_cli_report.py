@@ -11,7 +11,7 @@ from report.runs import edit, raw_score, write_atari, write_deep_run, write_fact
 from runs.sweep_runs import jobs_of, train_table
 
 from contrastive_ucb.cli import main
-from contrastive_ucb.commands.reproduce import ENDINGS, WHAT
+from contrastive_ucb.cli.reproduce import ENDINGS, WHAT
 from contrastive_ucb.core import files
 from contrastive_ucb.envs.atari_names import ATARI_100K
 from contrastive_ucb.runs.grid import experiment, grid_of

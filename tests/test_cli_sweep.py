@@ -18,8 +18,8 @@ from rich.console import Console
 from runs.sweep_runs import jobs_of, results_of, solve_table, to_toml, train_table
 
 from contrastive_ucb.cli import main
-from contrastive_ucb.commands import sweep as command
-from contrastive_ucb.commands.run_table import LiveTable
+from contrastive_ucb.cli import sweep as command
+from contrastive_ucb.cli.run_table import LiveTable
 from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.runs.grid import Job
 from contrastive_ucb.runs.pool import cores

@@ -13,7 +13,7 @@ import pytest
 from cli_errors import check_error
 
 from contrastive_ucb.cli import main
-from contrastive_ucb.commands.verify import names_and_rest
+from contrastive_ucb.cli.verify import names_and_rest
 from contrastive_ucb.facts.plan import read_plan
 
 

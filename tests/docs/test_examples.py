@@ -6,19 +6,17 @@ import re
 import shlex
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from contrastive_ucb.agents.deep.presets import configure
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS
-from contrastive_ucb.agents.simple.config import configure_simple
-from contrastive_ucb.cli import COMMANDS, main
-from contrastive_ucb.commands import (
+from contrastive_ucb.cli import (
+    COMMANDS,
     algos,
     demo,
     eval,
+    main,
     play,
     report,
     reproduce,
@@ -28,11 +26,9 @@ from contrastive_ucb.commands import (
     train,
     verify,
 )
-from contrastive_ucb.commands.options import parse
-from contrastive_ucb.envs.registry import canonical_name
+from contrastive_ucb.cli.options import parse
 from contrastive_ucb.facts.plan import read_plan
 from contrastive_ucb.runs.grid import experiments
-from contrastive_ucb.runs.training import read_settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
@@ -43,15 +39,18 @@ QUICK = {"stable_baselines": ["300"]}  # arguments that shorten a long run
 
 
 NAMED = {  # commands that take a name first
-    "eval": eval.Evaluate,
-    "play": play.Play,
-    "status": status.Status,
     "sweep": sweep.Sweep,
     "report": report.Report,
     "reproduce": reproduce.Reproduce,
 }
 
-UNNAMED = {"algos": algos.Algos, "demo": demo.Demo}
+OTHERS = {
+    "eval": eval.Evaluate,
+    "play": play.Play,
+    "status": status.Status,
+    "algos": algos.Algos,
+    "demo": demo.Demo,
+}
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -160,10 +159,7 @@ def test_command_line_is_understood(line: str) -> None:
             rest = ["lowrank-game" if algo in GAME_PRESETS else "lowrank", *without_path(rest[1:])]
         solve.parse_command(rest)
     elif command == "train":
-        asked = parse(train.Train, train.gathered(rest[1:]), line, train.Train())
-        asked_for = configure_simple if asked.algo == "simple" else partial(configure, asked.algo)
-        asked_for(read_settings(asked.set))
-        assert canonical_name(rest[0])
+        assert parse(train.Train, rest, line).training().config
     elif command == "verify":
         facts, options = verify.names_and_rest(rest)
         asked_to = parse(verify.Verify, options, line, verify.Verify())
@@ -174,8 +170,7 @@ def test_command_line_is_understood(line: str) -> None:
         if command == "sweep" and not rest[0].endswith(".toml"):
             assert sweep.find_grid(rest[0]).jobs
     else:
-        kind = UNNAMED[command]
-        parse(kind, rest, line, kind())
+        parse(OTHERS[command], rest, line)
 
 
 TOML = blocks("toml")

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrastive_ucb.commands import solve
-from contrastive_ucb.commands.demo import Demo, problems_of, solve_command
+from contrastive_ucb.cli import solve
+from contrastive_ucb.cli.demo import Demo, problems_of, solve_command
 from contrastive_ucb.runs.problem import Problem, make_env
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from report.runs import STEPS, write_atari, write_deep_run, write_game_run, write_run
 from runs.sweep_runs import jobs_of, train_table
 
-from contrastive_ucb.commands.demo import Demo, specs_of, write_plan
-from contrastive_ucb.commands.options import parse
+from contrastive_ucb.cli.demo import Demo, specs_of, write_plan
+from contrastive_ucb.cli.options import parse
 from contrastive_ucb.report.load import load
 from contrastive_ucb.report.pages import Report
 from contrastive_ucb.report.scores import (

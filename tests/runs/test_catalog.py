@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from contrastive_ucb.agents.deep.presets import ALGORITHMS
-from contrastive_ucb.commands import solve as command
-from contrastive_ucb.commands import train as train_command
-from contrastive_ucb.commands.options import parse
+from contrastive_ucb.cli import solve as command
+from contrastive_ucb.cli import train as train_command
+from contrastive_ucb.cli.options import parse
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs.grid import experiment, experiments
-from contrastive_ucb.runs.training import Training, read_settings
+from contrastive_ucb.runs.training import Training
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -43,10 +43,7 @@ def of_train(lines: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
     """The runs of `cucb train` with these words, each for so many seeds."""
     found: set[tuple[str, int]] = set()
     for line, n_seeds in lines:
-        _, env, *rest = line.split()
-        asked = parse(train_command.Train, train_command.gathered(rest), "", train_command.Train())
-        settings = read_settings(asked.set)
-        spec = Training(env, asked.algo, settings, asked.steps).spec()
+        spec = parse(train_command.Train, line.split()[1:], "").training().spec()
         found |= {(spec.identity(), seed) for seed in range(n_seeds)}
     return found
 

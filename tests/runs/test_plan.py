@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from runs.sweep_runs import jobs_of, solve_table, train_table
 
-from contrastive_ucb.commands.sweep import find_grid
+from contrastive_ucb.cli.sweep import find_grid
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.load import load
 from contrastive_ucb.report.pages import Report

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from runs.sweep_runs import jobs_of, solve_table, train_table
 
-from contrastive_ucb.commands.run_table import counted, table_of
+from contrastive_ucb.cli.run_table import counted, table_of
 from contrastive_ucb.core.checkpoint import save_checkpoint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs.grid import Grid, Job

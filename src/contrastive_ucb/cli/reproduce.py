@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.commands.out_file import check_file, explained, print_problems
+from contrastive_ucb.cli.options import emit, parse
+from contrastive_ucb.cli.out_file import check_file, explained, print_problems
 from contrastive_ucb.core.errors import UserError
 
 if TYPE_CHECKING:

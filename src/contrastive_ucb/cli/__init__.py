@@ -47,10 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(HELP, end="")
         return 0
+    if words[0] == "--version":
+        print(import_module("contrastive_ucb").__version__)
+        return 0
     try:
-        if words[0] == "--version":
-            print(import_module("contrastive_ucb").__version__)
-            return 0
         if words[0] not in COMMANDS:
             close = get_close_matches(words[0], COMMANDS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else "see 'cucb --help'"
@@ -59,10 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             context.enter_context(warnings.catch_warnings())
             warnings.showwarning = _print_once()
             if "--json" in words:
-                from contrastive_ucb.commands.options import json_on_stdout
+                from contrastive_ucb.cli.options import json_on_stdout
 
                 context.enter_context(json_on_stdout())
-            import_module(f"contrastive_ucb.commands.{words[0]}").run(words[1:])
+            import_module(f"contrastive_ucb.cli.{words[0]}").run(words[1:])
+    except SystemExit:  # after the help was printed
+        return 0
     except KeyboardInterrupt:
         print("cucb: stopped; repeat the command to continue", file=sys.stderr)
         return 130
@@ -92,7 +94,3 @@ def _print_once() -> Callable[..., None]:
         printed.add(line)
 
     return show
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,66 +15,54 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from textwrap import wrap
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import tyro
 
 from contrastive_ucb.agents.deep.presets import ALGORITHMS
-from contrastive_ucb.commands.options import emit, parse, text_of
-from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.cli.options import Json, check_counts, check_seconds, emit, parse, say, text_of
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.runs.training import Training, read_settings
 
-HELP = f"""usage: cucb train ENV [options]
-
-Train a deep agent. A repeated command continues where it was stopped.
-
-environments:
-  Pong, ALE/Pong-v5    Atari games with the rules of Atari 100K
-  MinAtar/Breakout-v1  MinAtar
-  DeepSea-10           DeepSea with N = 10
-  RichLock-12          RichLock with H = 12
-  CartPole-v1, ...     any Gymnasium id with discrete actions, also module:id
-
-common options:
-  --algo NAME          the agent (default: spr-ucb)
-  --steps N            environment steps (default: 100000)
-  --seed N             seed of the run and of the environment (default: 0)
-  --seeds N            number of seeds from --seed on, in parallel
-  --set KEY=VALUE ...  change settings; see --help-settings
-  --out FOLDER         folder of the runs (default: runs)
-  --json               print the summary as one JSON object on stdout
-
-algorithms (--algo):
-{chr(10).join(f"  {name:20} {about.what}" for name, about in ALGORITHMS.items())}
-
-more help:
-  cucb train ENV --help        all options
-  cucb train --help-settings   all settings of --set with their defaults
-  cucb algos                   the algorithms and their settings
-
-examples:
-  cucb train DeepSea-10 --set bonus.preset=algorithm-1 hidden=128 --steps 10000
-  cucb train MinAtar/Breakout-v1 --algo spr --steps 50000 --out runs/breakout
-"""
 WIDTH = 80  # columns of the help on settings
 
 
 @dataclass(frozen=True)
 class Train:
     """Train a deep agent and evaluate it: on Atari its final weights, elsewhere 5 times over the
-    last 10% of training."""
+    last 10% of training. A repeated command continues where it was stopped.
 
+    environments:
+      Pong, ALE/Pong-v5    Atari games with the rules of Atari 100K
+      MinAtar/Breakout-v1  MinAtar
+      DeepSea-10           DeepSea with N = 10
+      RichLock-12          RichLock with H = 12
+      CartPole-v1, ...     any Gymnasium id with discrete actions, also module:id
+
+    examples:
+      cucb train DeepSea-10 --set bonus.preset=algorithm-1 hidden=128 --steps 10000
+      cucb train MinAtar/Breakout-v1 --algo spr --steps 50000 --out runs/breakout
+    """
+
+    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
+    """The environment."""
     algo: str = "spr-ucb"
-    """The agent; cucb algos lists all."""
+    """The agent."""
     steps: int = 100_000
     """Environment steps; Atari has 4 frames per step."""
     seed: int = 0
     """Seed of the run and of the environment."""
     seeds: int = 1
-    """Number of seeds, starting at --seed. Each has its own process with one thread; as many run at
-    once as there are cores."""
-    set: tuple[str, ...] = ()
-    """Settings that differ from the algorithm's, as KEY=VALUE; see cucb train --help-settings."""
+    """Number of seeds, starting at --seed, in parallel processes with one thread each."""
+    set: Annotated[
+        tuple[tuple[str, ...], ...],
+        tyro.conf.UseAppendAction,
+        tyro.conf.arg(metavar="KEY=VALUE ..."),
+    ] = ()
+    """Settings that differ from those of the algorithm; `cucb train --help-settings` lists them."""
     out: Path = Path("runs")
-    """Folder of the runs. Repeating a command resumes an unfinished run."""
+    """Folder of the runs."""
+    json: Json = False
     eval_episodes: int | None = None
     """Episodes per evaluation; by default 100 on Atari (the Atari 100K protocol), 20 elsewhere."""
     checkpoint_seconds: float = 60.0
@@ -86,40 +74,32 @@ class Train:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device of the networks; auto takes CUDA if it is available."""
     resume: bool = False
-    """Has no effect: a repeated command always resumes."""
-    json: bool = False
-    """Print the summary as one JSON object on stdout and everything else on stderr."""
+    """No effect: a repeated command always resumes."""
 
     def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("seed", 0), ("seeds", 1)):
-            check_size(name, getattr(self, name), least)
-        for name in ("eval_episodes", "threads"):
-            if getattr(self, name) is not None:
-                check_size(name, getattr(self, name))
-        if not self.checkpoint_seconds >= 0:
-            raise ValueError(
-                f"checkpoint_seconds must be at least 0, got {self.checkpoint_seconds}"
-            )
+        check_counts(self, "steps", "seeds", "eval_episodes", "threads")
+        check_counts(self, "seed", least=0)
+        check_seconds(self.checkpoint_seconds)
+
+    def training(self) -> Training:
+        """The run of the first seed."""
+        settings = read_settings([word for words in self.set for word in words])
+        return Training(self.env, self.algo, settings, self.steps, self.seed)
 
 
 def run(arguments: Sequence[str]) -> None:
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(HELP, end="")
-        return
-    if arguments[0] == "--help-settings":
+    if "--help-settings" in arguments:
         print(settings_help())
         return
-    if arguments[0].startswith("-"):
-        raise ValueError(f"name an environment before {arguments[0]}, such as Pong or DeepSea-10")
-    env, *rest = arguments
-    options = parse(Train, gathered(rest), f"cucb train {env}", Train())
+    algorithms = [f"  {name:20} {info.what}" for name, info in ALGORITHMS.items()]
+    about = "\n".join(["algorithms (`cucb algos` compares their settings):", *algorithms])
+    options = parse(Train, arguments, "cucb train", more=about)
 
     from contrastive_ucb.core.runtime import choose_device, keep_freed_memory
-    from contrastive_ucb.runs.training import Training, read_settings
 
-    if ":" in env and os.getcwd() not in sys.path:
+    if ":" in options.env and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # for module:id, as with `python -m`
-    training = Training(env, options.algo, read_settings(options.set), options.steps, options.seed)
+    training = options.training()
     if options.seeds > 1:
         summary = train_seeds(training, options)
         shown = {name: value for name, value in summary.items() if name != "runs"}
@@ -134,7 +114,7 @@ def run(arguments: Sequence[str]) -> None:
             checkpoint_seconds=options.checkpoint_seconds,
             eval_episodes=options.eval_episodes,
             device=choose_device(options.device),
-            say=_say,
+            say=say,
         )
     _remark_episodes(options, summary.get("runs", [summary]))
     emit(summary, options.json, text_of(shown))
@@ -163,14 +143,14 @@ def train_seeds(training: Any, options: Train) -> dict[str, Any]:
         for seed in seeds
     ]
     at_once = min(len(jobs), cores())
-    _say(
+    say(
         f"training {len(jobs)} seeds, {at_once} at once; 'cucb status {options.out}' shows progress"
     )
     errors = run_local(jobs, options.out, at_once, checkpoint_seconds=options.checkpoint_seconds)
     folders = [RunFolder(job.spec(), options.out) for job in jobs]
     for seed, folder in zip(seeds, folders, strict=True):
         if folder.path in errors:
-            _say(f"seed {seed}: {errors[folder.path]}")
+            say(f"seed {seed}: {errors[folder.path]}")
     if errors:
         seed, error = next(
             (seed, errors[folder.path])
@@ -184,7 +164,7 @@ def train_seeds(training: Any, options: Train) -> dict[str, Any]:
     runs = [{**folder.summary(), "run_dir": str(folder.path)} for folder in folders]
     for run in runs:
         mean = run["evaluation"]["mean"]
-        _say(f"seed {run['seed']}: mean score {mean:.5g}, {run['seconds']:.0f} s")
+        say(f"seed {run['seed']}: mean score {mean:.5g}, {run['seconds']:.0f} s")
     first = runs[0]
     shared = ("algo", "env", "steps", "bonus", "precision")
     summary = {name: first[name] for name in shared if name in first}
@@ -201,23 +181,6 @@ def use_threads(asked: int | None, frame_shape: tuple[int, ...]) -> None:
     from contrastive_ucb.core.runtime import set_threads
 
     set_threads(asked or suitable_threads(frame_shape))
-
-
-def gathered(arguments: Sequence[str]) -> list[str]:
-    """The arguments with the values of every --set after one: `--set a=1 b=2 --set c=3`."""
-    others: list[str] = []
-    words: list[str] = []
-    inside = False
-    for word in arguments:
-        if word.startswith("-"):
-            inside = word == "--set" or word.startswith("--set=")
-            if word.startswith("--set="):
-                words.append(word.removeprefix("--set="))
-            elif not inside:
-                others.append(word)
-        else:
-            (words if inside else others).append(word)
-    return others + (["--set", *words] if words else [])
 
 
 def settings_help() -> str:
@@ -286,8 +249,4 @@ def _remark_episodes(options: Train, summaries: Sequence[dict[str, Any]]) -> Non
         played = summary["evaluation"]["episodes"]
         if asked is not None and played != asked:
             more = shlex.join(["cucb", "eval", summary["run_dir"], "--episodes", str(asked)])
-            _say(f"it was evaluated with {played} episodes; {more} plays {asked}")
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
+            say(f"it was evaluated with {played} episodes; {more} plays {asked}")

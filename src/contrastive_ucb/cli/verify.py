@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
-from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.cli.options import emit, parse
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 

@@ -8,18 +8,40 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import IO, Any, TypeVar
+from dataclasses import MISSING, fields
+from inspect import getdoc
+from typing import IO, Annotated, Any, TypeVar, cast
 
 import tyro
 
+from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 
 T = TypeVar("T")
+# Options that several commands share.
+Threads = Annotated[
+    int | None,
+    tyro.conf.arg(help="Threads of torch; by default 2 for large images (Atari), otherwise 1."),
+]
+Json = Annotated[
+    bool,
+    tyro.conf.arg(help="Print the result as one JSON object on stdout, everything else on stderr."),
+]
 _json_output: list[IO[str]] = []  # the stdout of a command with --json
 
 
-def parse(kind: type[T], arguments: Sequence[str], prog: str, default: T) -> T:
-    """The options as a `kind`; wrong options are an error of one line, --help prints and exits."""
+def parse(
+    kind: type[T], arguments: Sequence[str], prog: str, default: T | None = None, more: str = ""
+) -> T:
+    """The arguments as a `kind`; wrong ones are an error of one line, --help prints and exits.
+
+    Without arguments, the help is printed if the command needs some.
+
+    more   follows the docstring of `kind` in the help
+    """
+    needed = [field for field in fields(cast(Any, kind)) if field.default is MISSING]
+    if needed and default is None and not arguments:
+        arguments = ["--help"]
     printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(printed):
@@ -27,7 +49,8 @@ def parse(kind: type[T], arguments: Sequence[str], prog: str, default: T) -> T:
                 kind,
                 args=list(arguments),
                 prog=prog,
-                default=default,
+                description="\n\n".join(filter(None, (getdoc(kind), more))),
+                default=tyro.MISSING_NONPROP if default is None else default,
                 config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
             )
     except SystemExit as stop:
@@ -36,14 +59,28 @@ def parse(kind: type[T], arguments: Sequence[str], prog: str, default: T) -> T:
         raise UserError(f"{_one_line(printed.getvalue())} (see '{prog} --help')") from None
 
 
-def run_and_rest(arguments: Sequence[str], help_text: str) -> tuple[str, list[str]] | None:
-    """The run that is named first and the options after it; None: the help was printed."""
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(help_text, end="")
-        return None
-    if arguments[0].startswith("-"):
-        raise ValueError(f"name a run before {arguments[0]}, such as runs/breakout")
-    return arguments[0], list(arguments[1:])
+def check_counts(options: object, *names: str, least: int = 1) -> None:
+    """Raise an error if an option that was given is not an integer of at least `least`."""
+    for name in names:
+        if getattr(options, name) is not None:
+            check_size(name, getattr(options, name), least)
+
+
+def check_seconds(seconds: float | None) -> None:
+    """Raise an error if the time between checkpoints is negative or NaN."""
+    if seconds is not None and not seconds >= 0:
+        raise UserError(f"checkpoint_seconds must be at least 0, got {seconds}")
+
+
+def check_fraction(name: str, value: float | None) -> None:
+    """Raise an error if a given number is not in [0, 1]."""
+    if value is not None and not 0 <= value <= 1:
+        raise UserError(f"{name} must be in [0, 1], got {value}")
+
+
+def say(line: str) -> None:
+    """Print a line on stderr."""
+    print(line, file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -90,6 +127,8 @@ def _entry(name: str, value: Any) -> str:
 def _one_line(boxed: str) -> str:
     """The message of tyro without its frame and the help that it repeats."""
     _title, _, body = boxed.partition("\n")
-    message = re.split("Argument helptext|For full helptext", re.sub(r"[╭╮╰╯─│]", " ", body))[0]
+    message = re.split("Argument helptext|For full helptext", re.sub(r"[╭╮╰╯─│]|-{3,}", " ", body))[
+        0
+    ]
     # Options start with dashes; a name without them is a group of options.
     return re.sub(r"^Error parsing [^-\s]\S*: ", "", " ".join(message.split())).rstrip(".")

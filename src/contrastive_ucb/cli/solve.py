@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, make_dataclass
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS, game_preset, preset
-from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.core.checks import check_size, hint
+from contrastive_ucb.cli.options import Json, check_counts, check_seconds, emit, parse, say
+from contrastive_ucb.core.checks import hint
 from contrastive_ucb.runs.problem import Problem, family_of, problem_of
 
 Option = tuple[Any, Any, str]  # type, default, help
@@ -131,18 +130,12 @@ class Run:
     """Folder of the runs. Repeating a command resumes unfinished runs."""
     checkpoint_seconds: float = 30.0
     """Seconds between checkpoints."""
-    json: bool = False
-    """Print the summary as one JSON object on stdout and everything else on stderr."""
+    json: Json = False
 
     def __post_init__(self) -> None:
-        for name, least in (("rounds", 1), ("seeds", 1), ("seed", 0)):
-            check_size(name, getattr(self, name), least)
-        if self.env_seed is not None:
-            check_size("env_seed", self.env_seed, least=0)
-        if not self.checkpoint_seconds >= 0:
-            raise ValueError(
-                f"checkpoint_seconds must be at least 0, got {self.checkpoint_seconds}"
-            )
+        check_counts(self, "rounds", "seeds")
+        check_counts(self, "seed", "env_seed", least=0)
+        check_seconds(self.checkpoint_seconds)
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -158,7 +151,7 @@ def run(arguments: Sequence[str]) -> None:
         range(options.seed, options.seed + options.seeds),
         options.out,
         checkpoint_seconds=options.checkpoint_seconds,
-        say=lambda line: print(line, file=sys.stderr),
+        say=say,
     )
     summary = overall(summaries)
     emit(summary, options.json, _text(summary))

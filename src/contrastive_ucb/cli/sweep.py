@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.commands.run_table import LiveTable, counted, summary_of, table_of
+from contrastive_ucb.cli.options import emit, parse
+from contrastive_ucb.cli.run_table import LiveTable, counted, summary_of, table_of
 from contrastive_ucb.core.checks import check_size, hint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs.grid import Grid, Job, experiment, experiments, read_grid

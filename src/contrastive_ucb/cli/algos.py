@@ -4,40 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from contrastive_ucb.agents.deep.presets import ALGORITHMS
-from contrastive_ucb.commands.options import emit, parse
-from contrastive_ucb.report.agent_table import differences, rows, settings_of, text_table
+from contrastive_ucb.cli.options import Json, emit, parse
 
 
 @dataclass(frozen=True)
 class Algos:
     """List the agents of `cucb train --algo` and the settings in which they differ.
-    `cucb train ENV --set KEY=VALUE` changes any setting."""
+
+    `cucb train ENV --set KEY=VALUE` changes any setting.
+    """
 
     env: str = "Pong"
     """The environment whose settings are shown; those of MinAtar and DeepSea differ."""
-    json: bool = False
-    """Print the table as one JSON object on stdout and everything else on stderr."""
+    json: Json = False
 
 
 def run(arguments: Sequence[str]) -> None:
-    from contrastive_ucb.envs.registry import canonical_name, frame_shape_of
+    options = parse(Algos, arguments, "cucb algos")
 
-    options = parse(Algos, arguments, "cucb algos", Algos())
+    from contrastive_ucb.agents.deep.presets import ALGORITHMS
+    from contrastive_ucb.envs.registry import canonical_name, frame_shape_of
+    from contrastive_ucb.report.agent_table import differences, rows, settings_of, text_table
+
     name = canonical_name(options.env)
     settings = differences(settings_of(frame_shape_of(name), name))
     about = [["agent", "what it is", "source"]]
-    about += [[algo, one.what, one.source] for algo, one in ALGORITHMS.items()]
+    about += [[algo, info.what, info.source] for algo, info in ALGORITHMS.items()]
     lines = [
         text_table(about, numbers=False),
         f"differences on {name} (SimPLe has other settings):",
         text_table(rows(settings)),
         "all except simple accept the UCB bonus: cucb train Pong --algo der --set bonus.scale=1",
     ]
-    agents: dict[str, Any] = {
-        algo: {"what": one.what, "source": one.source, "settings": settings.get(algo, {})}
-        for algo, one in ALGORITHMS.items()
+    agents = {
+        algo: {"what": info.what, "source": info.source, "settings": settings.get(algo, {})}
+        for algo, info in ALGORITHMS.items()
     }
     emit({"env": name, "algos": agents}, options.json, "\n\n".join(lines))

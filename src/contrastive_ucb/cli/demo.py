@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from contrastive_ucb.commands.options import emit, parse
+from contrastive_ucb.cli.options import emit, parse
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 

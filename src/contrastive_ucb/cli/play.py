@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from contrastive_ucb.commands.options import emit, parse, run_and_rest, text_of
-from contrastive_ucb.commands.train import use_threads
-from contrastive_ucb.core.checks import check_size
+import tyro
+
+from contrastive_ucb.cli.options import (
+    Json,
+    Threads,
+    check_counts,
+    check_fraction,
+    emit,
+    parse,
+    say,
+    text_of,
+)
+from contrastive_ucb.cli.train import use_threads
 
 if TYPE_CHECKING:
     from contrastive_ucb.evaluation.playback import Moment, Viewing
     from contrastive_ucb.runs.deep_agent import Trained
 
-HELP = """usage: cucb play RUN [options]
-
-Play the episodes of 'cucb eval' one by one with the newest weights of a run. The video shows the
-environment and below it the bonus of each step. RUN is a run folder, or the --out of 'cucb train'
-if it contains one run. MP4 needs pip install 'contrastive-ucb[video]'; otherwise it is a GIF.
-
-`cucb play RUN --help` lists the options, for example
-  cucb play runs/breakout --video breakout.mp4
-"""
-
 
 @dataclass(frozen=True)
 class Play:
-    """Play episodes with the newest weights of a run and record them with the bonus per step."""
+    """Play the episodes of 'cucb eval' one by one with the newest weights of a run. The video shows
+    the environment and below it the bonus of each step.
 
+    example:
+      cucb play runs/breakout --video breakout.mp4
+    """
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run folder, or the --out of 'cucb train' if it contains one run."""
     video: Path | None = None
-    """The video, .mp4 or .gif; without it only the summary is printed."""
+    """The video, .mp4 or .gif; without it only the summary is printed. MP4 needs pip install
+    'contrastive-ucb[video]'; otherwise it is a GIF."""
     episodes: int = 1
     """Number of episodes."""
     seed: int = 0
@@ -46,38 +53,28 @@ class Play:
     """Steps per second in the video; Atari runs at 15."""
     scale: int | None = None
     """Video pixels per pixel of the game; by default the picture is at least 320 pixels high."""
-    threads: int | None = None
-    """Threads of torch; by default 2 for large images (Atari), otherwise 1."""
+    threads: Threads = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device of the networks; auto takes CUDA if it is available."""
-    json: bool = False
-    """Print the summary as one JSON object on stdout and everything else on stderr."""
+    json: Json = False
 
     def __post_init__(self) -> None:
-        for name, least in (("episodes", 1), ("seed", 0), ("max_steps", 1)):
-            check_size(name, getattr(self, name), least)
-        for name in ("scale", "threads"):
-            if getattr(self, name) is not None:
-                check_size(name, getattr(self, name))
-        if self.epsilon is not None and not 0 <= self.epsilon <= 1:
-            raise ValueError(f"epsilon must be in [0, 1], got {self.epsilon}")
+        check_counts(self, "episodes", "max_steps", "scale", "threads")
+        check_counts(self, "seed", least=0)
+        check_fraction("epsilon", self.epsilon)
         if not (isfinite(self.fps) and self.fps > 0):
             raise ValueError(f"fps must be positive and finite, got {self.fps}")
 
 
 def run(arguments: Sequence[str]) -> None:
-    given = run_and_rest(arguments, HELP)
-    if given is None:
-        return
-    path, rest = given
-    options = parse(Play, rest, f"cucb play {path}", Play())
+    options = parse(Play, arguments, "cucb play")
     video = _video_path(options.video)
 
     from contrastive_ucb.core.runtime import choose_device
     from contrastive_ucb.evaluation.playback import Viewing
     from contrastive_ucb.runs.deep_agent import load_trained  # imports torch
 
-    trained = load_trained(Path(path), choose_device(options.device))
+    trained = load_trained(options.run, choose_device(options.device))
     use_threads(options.threads, trained.frame_shape)
     viewing = Viewing(
         first=options.seed,
@@ -94,7 +91,7 @@ def run(arguments: Sequence[str]) -> None:
         "step": trained.step,
         "first_episode": viewing.first,
         "epsilon": viewing.epsilon,
-        **summarise(moments),
+        **summarize(moments),
         "video": None if video is None else str(video),
         "frames": frames,
         "run_dir": str(trained.run_dir),
@@ -102,7 +99,7 @@ def run(arguments: Sequence[str]) -> None:
     emit(summary, options.json, _text(summary))
 
 
-def summarise(moments: Sequence[Moment]) -> dict[str, Any]:
+def summarize(moments: Sequence[Moment]) -> dict[str, Any]:
     """Scores and steps of the episodes, and the mean, first and last bonus."""
     last = [moment for moment in moments if moment.action is None]
     bonuses = [moment.bonus for moment in moments if moment.bonus is not None]
@@ -145,7 +142,7 @@ def _video_path(asked: Path | None) -> Path | None:
     path = video_path(asked)
     if path != asked:
         advice = "pip install 'contrastive-ucb[video]' for MP4"
-        print(f"no video encoder is installed; writing {path} ({advice})", file=sys.stderr)
+        say(f"no video encoder is installed; writing {path} ({advice})")
     return path
 
 
