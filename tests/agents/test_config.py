@@ -41,7 +41,7 @@ NAN, INF = float("nan"), float("inf")
         ({"schedule": "fast"}, "schedule must be one of practical, theory"),
         ({"covariance": "mean"}, "covariance must be one of sum, averaged"),
         ({"clip": "yes"}, "clip must be one of auto, on, off"),
-        ({"reward": "no"}, "reward must be one of auto, known, learnt"),
+        ({"reward": "no"}, "reward must be one of auto, known, learned"),
         ({"features": "deep"}, "features must be one of contrastive, likelihood, true, table"),
         ({"function_class": "all"}, "function_class must be one of counts, finite"),
         (
@@ -65,11 +65,15 @@ def test_bad_settings(settings: dict[str, Any], message: str) -> None:
     ],
 )
 def test_clip(clip: Any, schedule: Any, clips: bool) -> None:
-    assert AgentConfig(clip=clip, schedule=schedule).clips == clips
     agent = ContrastiveUCB(LowRankMDP(4, 2, 2, 3), clip=clip, schedule=schedule, alpha=50.0)
     agent.round()
     ceiling = np.array([3.0, 2.0, 1.0])
     assert (agent.values[0].max(-1) <= ceiling).all() == clips
+
+
+def test_the_old_spelling_of_a_learned_reward_is_accepted() -> None:
+    assert AgentConfig(reward="learnt") == AgentConfig(reward="learned")
+    assert preset("ucbvi", reward="learnt").reward == "learned"
 
 
 def test_unknown_algorithm_with_and_without_a_suggestion() -> None:
@@ -141,7 +145,7 @@ def test_baselines_without_learned_features_need_no_rank() -> None:
 def test_resolve_uses_the_suggestions_of_the_mdp() -> None:
     sea = DeepSea(5)
     resolved = resolve(AgentConfig(), sea)
-    assert (resolved.rank, resolved.alpha, resolved.reward) == (5, sea.suggested_alpha, "learnt")
+    assert (resolved.rank, resolved.alpha, resolved.reward) == (5, sea.suggested_alpha, "learned")
     mine = resolve(AgentConfig(rank=2, alpha=0.7, reward="known"), sea)
     assert (mine.rank, mine.alpha, mine.reward) == (2, 0.7, "known")
     with_factors = resolve(AgentConfig(function_class="finite", rank=9), LowRankMDP(4, 2, 2, 3))

@@ -29,7 +29,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "finite": {"function_class": "finite", "class_size": 5},
     "finite exact": {"function_class": "finite", "class_size": 5, "negatives": "exact"},
     "theory": {"schedule": "theory", "covariance": "averaged"},
-    "learned reward": {"reward": "learnt", "tilt": 1.0},
+    "learned reward": {"reward": "learned", "tilt": 1.0},
     "sparse": {},
     "sparse exact": {"negatives": "exact"},
     "sparse likelihood": {"algo": "rep-ucb"},
@@ -203,7 +203,7 @@ def test_learned_reward_converges_on_visited_pairs() -> None:
     env = TabularMDP(
         LowRankMDP(3, 2, 2, 2).kernel, scale * rng.random(scale.shape), reward_scale=scale
     )
-    agent = play(ContrastiveUCB(env, seed=0, algo="ucbvi", epsilon=1.0, reward="learnt"), 1000)
+    agent = play(ContrastiveUCB(env, seed=0, algo="ucbvi", epsilon=1.0, reward="learned"), 1000)
     visits = agent.totals.visits.reshape(scale.shape)
     often = visits > 200
     assert often.sum() >= 6
@@ -216,7 +216,7 @@ def test_learned_reward_converges_on_visited_pairs() -> None:
 
 
 def test_reward_is_learned_if_known_rewards_reveal_the_solution() -> None:
-    assert ContrastiveUCB(Lock(3, 3, 2)).config.reward == "learnt"
+    assert ContrastiveUCB(Lock(3, 3, 2)).config.reward == "learned"
     assert ContrastiveUCB(mdp()).config.reward == "known"
 
 

@@ -22,7 +22,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "exact": {"negatives": "exact"},
     "finite": {"function_class": "finite", "class_size": 5},
     "theory": {"schedule": "theory", "covariance": "averaged"},
-    "learned reward": {"reward": "learnt"},
+    "learned reward": {"reward": "learned"},
     "loose": {"iota": 10.0},
 }
 

@@ -8,14 +8,18 @@ import pytest
 
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.negatives import Negatives
-from contrastive_ucb.data.observations import ObservationData, Transitions
-from contrastive_ucb.data.sampler import check_transitions, collect_observed, steps_per_round
+from contrastive_ucb.data.observations import (
+    ObservationData,
+    ObservedSampler,
+    Transitions,
+    check_transitions,
+)
+from contrastive_ucb.data.sampler import steps_per_round
 from contrastive_ucb.envs import LowRankMDP
 from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.finite_twin import one_hot
 from contrastive_ucb.envs.rich_lock import RichLock
-from contrastive_ucb.evaluation.exact import one_step_later, rolled_in
-from contrastive_ucb.planning.value_iteration import occupancy
+from contrastive_ucb.planning.value_iteration import occupancy, one_step_later, rolled_in
 
 H, S, A = 3, 4, 2
 MDP = LowRankMDP(S, A, 2, H, seed=5)
@@ -31,7 +35,9 @@ def collected(trajectories: int, seed: int = 0) -> list[Transitions]:
     def policy(step: int, seen: np.ndarray) -> np.ndarray:
         return table[step, seen.argmax(-1)]
 
-    return collect_observed(one_hot(MDP), policy, trajectories, stream(seed, "walk"))
+    return ObservedSampler(one_hot(MDP), trajectories, {"walk": [stream(seed, "walk")]}).collect(
+        policy
+    )
 
 
 def test_a_round_has_the_tuples_of_algorithm_3() -> None:
@@ -69,7 +75,8 @@ def test_a_round_costs_what_the_paper_says(monkeypatch: pytest.MonkeyPatch) -> N
         return move(self, actions, random)  # type: ignore[arg-type]
 
     monkeypatch.setattr(walk_kind, "move", counting)
-    collect_observed(lock, lambda step, seen: np.full((len(seen), 2), 0.5), 3, stream(0, "x"))
+    sampler = ObservedSampler(lock, 3, {"walk": [stream(0, "x")]})
+    sampler.collect(lambda step, seen: np.full((len(seen), 2), 0.5))
     assert moved == 3 * steps_per_round(5)
 
 
@@ -84,7 +91,9 @@ def test_a_nan_of_the_environment_is_named() -> None:
     env = ContinuousMDP()
     env.weights[1] = np.nan
     uniform = np.full((1, 3), 1 / 3)
-    found = collect_observed(env, lambda _, seen: uniform.repeat(len(seen), 0), 2, stream(0, "w"))
+    found = ObservedSampler(env, 2, {"walk": [stream(0, "w")]}).collect(
+        lambda _, seen: uniform.repeat(len(seen), 0)
+    )
     with pytest.raises(
         ArithmeticError, match=r"continuous returned a NaN.*'reward' at step 1.*round 4"
     ):

@@ -20,13 +20,17 @@ from contrastive_ucb.evaluation.exact import (
     model_error,
     nash,
     nash_value,
-    one_step_later,
     optimal_value,
     potential,
-    rolled_in,
     suboptimality,
 )
-from contrastive_ucb.planning.value_iteration import greedy, occupancy, plan
+from contrastive_ucb.planning.value_iteration import (
+    greedy,
+    occupancy,
+    one_step_later,
+    plan,
+    rolled_in,
+)
 
 H, S, A = 4, 10, 3
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])

@@ -79,7 +79,7 @@ def feed(agent: ContrastiveUCB, policies: list[Array]) -> MDPTracker:
     tracker = MDPTracker(agent)
     agent.round()  # provides a kernel; its policies are replaced
     for policy in policies:
-        agent.policies = policy[None]
+        agent.planned = policy[None]
         tracker.follow(agent.policies)
         tracker.measure(agent, error=False)
     return tracker
@@ -170,7 +170,7 @@ def test_nan_in_an_evaluation_raises(what: str, step: int, monkeypatch: pytest.M
     agent = lock_agent()
     agent.learn(2, progress=False)
     break_evaluations(monkeypatch, EmissionWalk, what, at=2)
-    message = rf"rich-lock gave a NaN.*'{what}' at step {step} of an evaluation after round 3"
+    message = rf"rich-lock returned a NaN.*'{what}' at step {step} of an evaluation after round 3"
     with pytest.raises(ArithmeticError, match=message):
         agent.learn(1, progress=False)
 
@@ -180,7 +180,9 @@ def test_nan_of_a_gymnasium_environment_raises(what: str, monkeypatch: pytest.Mo
     """Regression: the gap was NaN."""
     agent = ContrastiveUCB(GymObserved("CartPole-v1", horizon=4), seed=0, **QUICK)
     break_evaluations(monkeypatch, GymWalk, what, at=2)
-    with pytest.raises(ArithmeticError, match=rf"gym/CartPole-v1 gave a NaN.*'{what}'.*round 1"):
+    with pytest.raises(
+        ArithmeticError, match=rf"gym/CartPole-v1 returned a NaN.*'{what}'.*round 1"
+    ):
         agent.learn(1, progress=False)
 
 
@@ -196,7 +198,9 @@ def test_nan_in_the_data_raises(make: Any, monkeypatch: pytest.MonkeyPatch) -> N
         return rewards
 
     monkeypatch.setattr(EmissionWalk, "move", broken)
-    with pytest.raises(ArithmeticError, match=r"rich-lock.* gave a NaN.*'observation'.*round 2"):
+    with pytest.raises(
+        ArithmeticError, match=r"rich-lock.* returned a NaN.*'observation'.*round 2"
+    ):
         agent.round()
 
 

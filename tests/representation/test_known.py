@@ -6,7 +6,7 @@ import pytest
 from contrastive_ucb.data.sampler import Tuples, collect, n_uniforms
 from contrastive_ucb.envs import LowRankMDP
 from contrastive_ucb.envs.batch import EnvBatch
-from contrastive_ucb.representation.known_features import TABLE_CELLS, TableModel, TrueFeaturesModel
+from contrastive_ucb.representation.tabular_fit import MOST_CELLS, TableModel, TrueFeaturesModel
 
 B, H, S, A, D = 2, 3, 5, 2, 3
 NEGATIVES = np.array([0.3, 0.3, 0.2, 0.1, 0.1])
@@ -59,7 +59,7 @@ def test_table_model_is_the_empirical_kernel_and_p_minus_elsewhere() -> None:
 
 def test_too_large_a_table_is_refused_before_it_is_made() -> None:
     with pytest.raises(ValueError, match="100,000,000 transitions, more than 50,000,000"):
-        TableModel((1, 1, TABLE_CELLS, 2), np.array([0.5, 0.5]))
+        TableModel((1, 1, MOST_CELLS, 2), np.array([0.5, 0.5]))
 
 
 @pytest.mark.parametrize("kind", ["features", "table"])
