@@ -215,11 +215,6 @@ def test_learned_reward_converges_on_visited_pairs() -> None:
     np.testing.assert_array_equal(known.model.rewards()[0], env.rewards)
 
 
-def test_reward_is_learned_if_known_rewards_reveal_the_solution() -> None:
-    assert ContrastiveUCB(Lock(3, 3, 2)).config.reward == "learned"
-    assert ContrastiveUCB(mdp()).config.reward == "known"
-
-
 def test_a_nan_in_the_model_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Kernel(np.full((1, H, S * A, S), np.nan))
     for algo, message in (("ucbvi", "Q-bar .* round 1"), ("contrastive-ucb", "covariance .* NaN")):
@@ -245,11 +240,6 @@ def test_predict_takes_observations_of_gymnasium() -> None:
     env.step(action)
     with pytest.raises(ValueError, match=r"\(step, state\), got int64 of shape \(3,\)"):
         agent.predict(np.zeros(3, dtype=np.int64))
-
-
-def test_policy_of_several_seeds_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"2 seeds; use agent\.policies"):
-        _ = ContrastiveUCB([mdp(), mdp()], seed=[0, 1]).policy
 
 
 @pytest.mark.parametrize("seed", [0, [0, 1, 2], []])
