@@ -16,7 +16,7 @@ rewards = np.zeros((N_STEPS, N_ROOMS, 2))
 rewards[-1, -1] = 1.0
 
 env = cu.TabularMDP(transitions, rewards, initial=0, rank=N_ROOMS, name="corridor")
-agent = cu.ContrastiveUCB(env, seed=0, negatives="exact", reward="learnt", alpha=0.3)
+agent = cu.ContrastiveUCB(env, seed=0, negatives="exact", reward="learned", alpha=0.3)
 result = agent.learn(rounds=300, progress=False)
 
 print(f"V* {cu.optimal_value(env):.3f}, gap of the final policy {result.gap[-1]:.3f}")

@@ -129,7 +129,7 @@ def test_what_does_not_go_with_games_is_refused(
         ["--covariance", "averaged"],
         ["--negatives", "exact"],
         ["--function-class", "finite", "--class-size", "4"],
-        ["--reward", "learnt"],
+        ["--reward", "learned"],
         ["--clip", "off"],
         ["--tilt", "2"],
         ["--alpha", "0.2"],

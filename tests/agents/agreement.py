@@ -84,7 +84,7 @@ class _Recorded:
         for at, step in enumerate(tuples.step):
             row = slice(at, at + 1)
             rows = (unit[state[row]], action[row], tuples.reward[0, row])
-            after, first = unit[tuples.next_state[0, row]], np.array([at < tuples.n_rolled_in])
+            after, first = unit[tuples.next_state[0, row]], np.array([at < len(self.data.n)])
             self.data.add(int(step), Transitions(*rows, after, first))
             if self.data.labeled:
                 drawn = unit[tuples.contrast[0, row]].astype(np.float32)

@@ -11,7 +11,7 @@ from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
-from contrastive_ucb.envs import LockGame, LowRankGame, LowRankMDP, TabularGame
+from contrastive_ucb.envs import LockGame, LowRankGame, LowRankMDP
 from contrastive_ucb.evaluation.exact import exploitability
 from contrastive_ucb.runs.session import Session
 
@@ -22,7 +22,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "exact": {"negatives": "exact"},
     "finite": {"function_class": "finite", "class_size": 5},
     "theory": {"schedule": "theory", "covariance": "averaged"},
-    "learned reward": {"reward": "learnt"},
+    "learned reward": {"reward": "learned"},
     "loose": {"iota": 10.0},
 }
 
@@ -130,25 +130,6 @@ def test_saving_and_loading_changes_nothing(variant: str, tmp_path: Path) -> Non
         assert whole.summary(at) == second.summary(at)
 
 
-def test_a_saved_agent_continues_bit_for_bit(tmp_path: Path) -> None:
-    whole, half = ContrastiveULCB(game(), seed=7), ContrastiveULCB(game(), seed=7)
-    whole.learn(30, progress=False)
-    half.learn(15, progress=False)
-    half.save(tmp_path)
-    again = cu.load(tmp_path)
-    assert isinstance(again, ContrastiveULCB)
-    assert isinstance(again.envs[0], TabularGame)
-    again.learn(15, progress=False)
-    assert_same(again, whole)
-    assert again.session.summary(0) == whole.session.summary(0)
-
-
-def test_same_seed_same_run_other_seed_another() -> None:
-    one, two, other = (play(ContrastiveULCB(game(), seed=s), 20) for s in (0, 0, 1))
-    assert_same(one, two)
-    assert (one.bonus != other.bonus).any()
-
-
 def test_best_is_the_smallest_certificate_and_drawn_is_uniform() -> None:
     agent = ContrastiveULCB([game()] * 200, seed=list(range(200)))
     certificates, rows = [], []
@@ -168,12 +149,6 @@ def test_best_is_the_smallest_certificate_and_drawn_is_uniform() -> None:
     counts = np.bincount(agent.drawn.number, minlength=7)[1:]
     expected = 200 / 6
     assert ((counts - expected) ** 2 / expected).sum() < 20.5  # chi2 with 5 degrees: 99.9 %
-
-
-def test_without_a_bonus_the_certificate_is_0_and_best_is_the_last_round() -> None:
-    agent = play(ContrastiveULCB(game(), seed=0, algo="no-bonus"), 9)
-    assert agent.certificate == 0
-    assert agent.best.number[0] == 9
 
 
 def test_the_summary_adds_up() -> None:
@@ -197,32 +172,6 @@ def test_the_summary_adds_up() -> None:
         assert summary["bracket_fraction"] == held.mean()
 
 
-def test_stored_policies_do_not_change_in_later_rounds() -> None:
-    agent = ContrastiveULCB(game(), seed=0)
-    agent.learn(20, progress=False)
-    policies, best, state = agent.policies, agent.best, agent.session.state_of(0)
-    before = [array.copy() for array in policies], best.number.copy()
-    agent.learn(60, progress=False)
-    assert agent.best.number[0] > best.number[0] == before[1][0]
-    for kept, copy in zip(policies, before[0], strict=True):
-        np.testing.assert_array_equal(kept, copy)
-    again = ContrastiveULCB(game(), seed=0)
-    again.session.load_states([state])
-    again.learn(60, progress=False)
-    assert_same(again, agent)
-
-
-def test_random_predictions_continue_after_loading(tmp_path: Path) -> None:
-    agent = ContrastiveULCB(game(), seed=0)
-    agent.learn(3, progress=False)
-    asked = np.zeros((20, 2), dtype=np.int64)
-    agent.predict(asked)
-    agent.save(tmp_path)
-    again = cu.load(tmp_path)
-    for one, other in zip(agent.predict(asked)[0], again.predict(asked)[0], strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_a_run_through_the_public_interface() -> None:
     env = cu.LowRankGame(n_states=5, n_actions=(3, 2), rank=2, horizon=2, seed=0)
     agent = cu.ContrastiveULCB(env, rank=2, seed=0)
@@ -240,15 +189,6 @@ def test_a_run_through_the_public_interface() -> None:
     assert sure == agent.policies[0][0, 0].argmax()
 
 
-def test_a_matrix_game_is_a_markov_game_of_one_step() -> None:
-    payoff = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
-    env = TabularGame(np.ones((1, 1, 3, 3, 1)), payoff[None, None])
-    agent = ContrastiveULCB(env, rank=1, seed=0, iota=1e-6)
-    agent.learn(200, progress=False)
-    np.testing.assert_allclose(agent.policies[0][0, 0], np.full(3, 1 / 3), atol=1e-6)
-    assert agent.session.summary(0)["bracket_fraction"] == 1
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -258,9 +198,7 @@ def test_a_matrix_game_is_a_markov_game_of_one_step() -> None:
         ),  # type: ignore[arg-type]
         (lambda: cu.ContrastiveUCB(game()), "lowrank-game is a two-player game"),  # type: ignore[arg-type]
         (lambda: ContrastiveULCB(game(), algo="lsvi-ucb"), "lsvi-ucb is for MDPs; a game takes"),
-        (lambda: ContrastiveULCB(game(), algo="omnivi"), "did you mean 'omni-vi'"),
         (lambda: ContrastiveULCB(game(), iota=0.0), "iota must be a positive number, got 0.0"),
-        (lambda: ContrastiveULCB(game(), equilibrium="nash"), "equilibrium must be one of cce"),
         (lambda: ContrastiveULCB(game(), algo="midpoint-nash", equilibrium="cce"), "is defined by"),
         (lambda: ContrastiveULCB([game(), LockGame(2)], seed=[0, 1]), "of one size"),
         (
@@ -273,14 +211,6 @@ def test_a_matrix_game_is_a_markov_game_of_one_step() -> None:
 def test_invalid_input_is_an_error_with_a_remedy(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_a_game_of_three_players_is_rejected() -> None:
-    class Three:
-        possible_agents = ("a", "b", "c")
-
-    with pytest.raises(ValueError, match="Three has 3 players and is not a finite two-player"):
-        ContrastiveULCB(Three())  # type: ignore[arg-type]
 
 
 def test_a_nan_is_an_error_that_names_the_round() -> None:

@@ -1,6 +1,5 @@
 """Contrastive UCB and ULCB on observations: runs, seeds, saving, predictions and bad input."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,10 @@ from agents.neural_play import (
 
 import contrastive_ucb as cu
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.envs import LowRankGame, LowRankMDP
+from contrastive_ucb.envs import LowRankMDP
 from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.gym_observed import GymObserved
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
-from contrastive_ucb.evaluation.exact import exploitability
-from contrastive_ucb.planning.markov_game import marginals
 from contrastive_ucb.planning.matrix_game import deviation_gain
 
 
@@ -67,19 +63,6 @@ def test_a_saved_and_loaded_run_equals_an_uninterrupted_run(
     assert whole.session.summary(0) == result.summary[0]
 
 
-def test_stored_policies_are_weights_not_tables() -> None:
-    agent = vault_agent()
-    for _ in range(3):
-        agent.round()
-    kept = model(agent).kept
-    assert set(kept) == {"last", "best", "drawn"}
-    assert agent.best.row.shape == (1, 3, 0, 2)  # no tables
-    before = policies(agent)
-    best = agent.policy_at(1, np.ones((2, agent.envs[0].size)), "best")
-    np.testing.assert_allclose(best.sum(-1), 1)
-    np.testing.assert_array_equal(policies(agent), before)
-
-
 def test_the_joint_policy_at_an_observation_is_a_cce_there() -> None:
     agent = vault_agent()
     for _ in range(2):
@@ -90,45 +73,6 @@ def test_the_joint_policy_at_an_observation_is_a_cce_there() -> None:
     gaps = deviation_gain(joint, upper.reshape(-1, 2, 2), lower.reshape(-1, 2, 2))
     assert gaps.max() <= agent.config.iota / np.sqrt(2) + 1e-9  # of the round that was planned
     np.testing.assert_allclose(joint, agent.bounds.joint[0, 1], atol=1e-4)
-
-
-def on_twin(agent: Any, kept: str) -> np.ndarray:
-    """The joint policy at every observation of the finite twin   (H, S, A)"""
-    seen = agent.envs[0].twin().observations
-    return np.stack([agent.policy_at(step, row, kept) for step, row in enumerate(seen)])
-
-
-def test_later_rounds_do_not_change_a_stored_policy(tmp_path: Path) -> None:
-    """iota_k decreases with k, but a stored policy uses the iota_k of its own round."""
-    agent = vault_agent()
-    agent.learn(3, progress=False)
-    best, recorded = on_twin(agent, "best"), agent.session.latest["exploitability"]
-    agent.best = replace(agent.best, certificate=np.full(1, -1e9))  # no later round is better
-    agent.learn(4, progress=False)
-    number = int(agent.best.number[0])
-    assert number <= 3
-    np.testing.assert_array_equal(on_twin(agent, "best"), best)
-    agent.save(tmp_path / "agent")
-    np.testing.assert_array_equal(on_twin(cu.load(tmp_path / "agent"), "best"), best)
-    # What was recorded in its round is what it comes to now.
-    twin = agent.envs[0].twin()
-    pair = marginals(best.reshape(*best.shape[:2], 2, 2))
-    assert exploitability(twin.env, *pair) == pytest.approx(float(recorded[0]), abs=1e-12)
-    assert agent.session.latest["exploitability"] == recorded
-    # With the iota of the next round, some observations would get another equilibrium.
-    agent.best = replace(agent.best, number=np.array([agent.n_rounds + 1]))
-    assert (on_twin(agent, "best") != best).any()
-
-
-def test_a_nan_in_a_stored_policy_names_its_round() -> None:
-    agent = vault_agent()
-    for _ in range(3):
-        agent.round()
-    own, seen = model(agent), model(agent).states[1]
-    agent.best = replace(agent.best, number=np.array([2]))
-    own.kept["best"] = replace(own.kept["best"], ahead=np.full((2, 3, 8), np.nan))
-    with pytest.raises(ArithmeticError, match=r"Q-upper has a NaN.*step 1 of round 2$"):
-        agent.policy_at(1, seen, "best")
 
 
 def test_predict_counts_steps() -> None:
@@ -151,10 +95,6 @@ def test_predict_counts_steps() -> None:
     (row, column), state = game.predict(seen[0])
     assert row.shape == column.shape == ()
     assert state == 1
-
-
-def test_the_first_round_rolls_in_uniformly() -> None:
-    np.testing.assert_allclose(lock_agent().acts(1, np.zeros((3, 8))), 0.5)
 
 
 def test_a_finite_mdp_with_one_hot_observations_is_evaluated_exactly() -> None:
@@ -261,16 +201,11 @@ def test_every_switch_runs_and_changes_what_is_planned(changes: dict[str, Any]) 
     [
         (RichLock(3, 2), {"representation": "tabular"}, "needs a finite environment"),
         (RichLock(3, 2), {"algo": "rep-ucb"}, "features = 'likelihood' needs tables"),
-        (RichLock(3, 2), {"negatives": "exact"}, "negatives = 'exact' needs tables"),
-        (RichLock(3, 2), {"schedule": "theory"}, "schedule = 'theory' needs tables"),
         (RichLock(3, 2), {"density": "uniform"}, "needs bounds"),
         (RichLock(3, 2), {"harmonics": 2}, "needs bounds"),
         (RichLock(3, 2), {"reward": "known", **QUICK}, "are not known; use"),
-        (RichLock(3, 2), {"trajectories": 0}, "trajectories must be at least 1"),
         (RichLock(3, 2), {"learning_rate": 0.0}, "learning_rate must be a positive number"),
         (RichLock(3, 2), {"final_rate": 1.5}, "final_rate must be .* at most 1, got 1.5"),
-        (RichLock(3, 2), {"final_rate": float("nan")}, "final_rate must be .* got nan"),
-        (RichLock(3, 2), {"density": "flat"}, "density must be one of"),
         (RichLock(3, 2), {"negative_distribution": np.ones(3) / 3}, "is for tables"),
         ([RichLock(3, 2)] * 2, {"seed": [0, 1]}, "one seed at a time"),
         (RichLockGame(3, 2), {}, "two-player game"),
@@ -281,11 +216,3 @@ def test_every_switch_runs_and_changes_what_is_planned(changes: dict[str, Any]) 
 def test_bad_input_is_one_line(env: Any, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ContrastiveUCB(env, **settings).round()
-
-
-def test_games_and_mdps_need_their_own_agent() -> None:
-    with pytest.raises(ValueError, match="two-player zero-sum game"):
-        ContrastiveULCB(RichLock(3, 2))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="has no tables"):
-        lock_agent().batch  # noqa: B018
-    assert ContrastiveULCB(LowRankGame(3, 2, 2, 2), representation="neural", **QUICK).n_rounds == 0

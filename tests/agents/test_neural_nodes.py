@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agents.neural_play import QUICK, lock_agent, model
 
-from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.agents.finite.neural_model import planning_nodes
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.negatives import Negatives
@@ -37,30 +35,7 @@ def test_stored_labels_use_the_density_of_their_negatives(kind: Any) -> None:
     assert abs((nodes[1] > 0.5).mean() - 0.9) < 0.05  # nothing is stored there, so today's
 
 
-def test_without_labels_the_nodes_are_current_draws() -> None:
-    negatives, data = Negatives(ContinuousMDP(horizon=2), "seen"), shifted_data(False)
-    nodes = planning_nodes(data, negatives, 2000, stream(0, "test"))
-    np.testing.assert_array_equal(nodes, negatives.nodes(data, 2000, stream(0, "test")))
-
-
 def test_a_fixed_density_keeps_its_even_nodes() -> None:
     negatives = Negatives(ContinuousMDP(horizon=2), "uniform")
     nodes = planning_nodes(shifted_data(True), negatives, 4, stream(0, "test"))
     np.testing.assert_allclose(nodes[0, :, 0], [0.125, 0.375, 0.625, 0.875])
-
-
-def test_the_papers_sampler_plans_on_its_stored_negatives() -> None:
-    for agent in (
-        lock_agent(sampler="paper"),
-        ContrastiveUCB(ContinuousMDP(horizon=3), density="mixed", sampler="paper", **QUICK),
-    ):
-        for _ in range(4):
-            agent.round()
-        data, states = model(agent).data, model(agent).states
-        for step in range(2):
-            n = data.n[step]
-            stored = data.contrast[step, :n][data.label[step, :n] == 0]
-            assert len(stored) > 1
-            apart = np.abs(states[step + 1][:, None] - stored[None]).max(-1).min(-1)
-            np.testing.assert_array_equal(apart, 0)
-        assert len(np.unique(states[1], axis=0)) > 1

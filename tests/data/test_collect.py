@@ -7,9 +7,8 @@ from scipy.stats import chisquare
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.data.sampler import Tuples, collect, n_uniforms, steps_per_round
 from contrastive_ucb.envs import LowRankMDP, TabularMDP
-from contrastive_ucb.envs.batch import EnvBatch, draw
-from contrastive_ucb.evaluation.exact import one_step_later, rolled_in
-from contrastive_ucb.planning.value_iteration import occupancy
+from contrastive_ucb.envs.batch import EnvBatch
+from contrastive_ucb.planning.value_iteration import occupancy, one_step_later, rolled_in
 
 H, S, A = 3, 4, 2
 NEGATIVES = np.array([0.4, 0.3, 0.2, 0.1])
@@ -65,16 +64,6 @@ def test_steps_per_round_by_counting(horizon: int) -> None:
     assert steps_per_round(horizon) == steps
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 5])
-def test_tuples_of_a_round_by_step(horizon: int) -> None:
-    batch = EnvBatch.of([LowRankMDP(S, A, 2, horizon)])
-    pi = np.full((1, horizon, S, A), 1 / A)
-    got = collect(batch, pi, NEGATIVES, *uniforms(0, 1, horizon))
-    assert got.n_rolled_in == horizon
-    assert list(got.step) == [*range(horizon), *range(1, horizon)]  # E2: 2 for h >= 2, 1 at h = 1
-    assert got.pair.shape == got.contrast.shape == (1, 2 * horizon - 1)
-
-
 def test_pairs_follow_d_tilde_and_d_breve(tuples: Tuples) -> None:
     mdp = small_mdp(True)
     tilde = rolled_in(occupancy(mdp.kernel, policy(), mdp.initial), A)
@@ -83,18 +72,6 @@ def test_pairs_follow_d_tilde_and_d_breve(tuples: Tuples) -> None:
         assert_drawn_from(tuples.pair[:, h], tilde[h])
     for h in range(1, H):
         assert_drawn_from(tuples.pair[:, H + h - 1], breve[h])
-
-
-def test_distributions_differ_enough_for_the_chi_square_to_see() -> None:
-    """The policy matters: with a uniform one, or at the wrong step, the test above would fail."""
-    mdp, got = small_mdp(True), many_rounds(True)
-    uniform = np.full((H, S, A), 1 / A)
-    wrong = rolled_in(occupancy(mdp.kernel, uniform, mdp.initial), A)
-    with pytest.raises(AssertionError):
-        assert_drawn_from(got.pair[:, 1], wrong[1])
-    breve = one_step_later(mdp.kernel, rolled_in(occupancy(mdp.kernel, policy(), mdp.initial), A))
-    with pytest.raises(AssertionError):
-        assert_drawn_from(got.pair[:, 1], breve[1])
 
 
 def test_next_states_follow_the_kernel(tuples: Tuples) -> None:
@@ -153,15 +130,6 @@ def test_rewards_have_the_right_mean(tuples: Tuples) -> None:
         assert abs((seen - mean).sum()) < 4.5 * error
 
 
-def test_rewards_without_scale_are_their_means() -> None:
-    mdp = LowRankMDP(S, A, 2, H, reward="linear")
-    batch = EnvBatch.of([mdp])
-    got = collect(batch, np.full((1, H, S, A), 1 / A), NEGATIVES, *uniforms(3, 1, H))
-    for column, h in enumerate(got.step):
-        s, a = divmod(int(got.pair[0, column]), A)
-        assert got.reward[0, column] == mdp.rewards[h, s, a]
-
-
 def test_batch_equals_single_seeds_bit_for_bit() -> None:
     mdps = [LowRankMDP(S, A, 2, H, seed=seed) for seed in range(3)]
     policies = np.random.default_rng(1).dirichlet(np.ones(A), (3, H, S))
@@ -172,13 +140,6 @@ def test_batch_equals_single_seeds_bit_for_bit() -> None:
         alone = collect(EnvBatch.of([mdp]), policies[one], NEGATIVES, walk[one], label[one])
         for name in ("pair", "next_state", "reward", "label", "contrast"):
             np.testing.assert_array_equal(getattr(together, name)[i], getattr(alone, name)[0])
-
-
-def test_draw_inverts_the_cumulated_probabilities() -> None:
-    probs = np.array([0.0, 0.25, 0.0, 0.75, 0.0])
-    uniform = np.array([0.0, 0.2499, 0.25, 0.9999])
-    np.testing.assert_array_equal(draw(probs[None], uniform), [1, 1, 3, 3])
-    assert draw(np.full(3, 0.3), np.array(0.95)) == 2  # rounding below 1 never leaves the range
 
 
 def test_batch_of_different_sizes_is_refused() -> None:

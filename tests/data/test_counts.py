@@ -105,46 +105,6 @@ def test_pair_totals_equal_a_dictionary(seeds: list[int]) -> None:
     np.testing.assert_allclose(totals.rewards, rewards, atol=1e-12)
 
 
-@pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("layout", [DenseCounts, SparseCounts])
-def test_state_goes_round(layout: Any, exact: bool) -> None:
-    """Several seeds; what follows after loading is the same too."""
-    first, second = (layout(SHAPE, NEGATIVES, PSEUDO, exact) for _ in range(2))
-    for tuples in some_rounds([1, 2, 3]):
-        first.add(tuples)
-    second.load_states([first.state_of(seed) for seed in range(B)])
-    for more in ([], some_rounds([4, 5])):
-        for tuples in more:
-            first.add(tuples)
-            second.add(tuples)
-        for one, other in zip(tables(first), tables(second), strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("layout", [DenseCounts, SparseCounts])
-def test_a_seed_of_a_batch_goes_on_alone_and_in_another_place(layout: Any, exact: bool) -> None:
-    pair = layout(SHAPE, NEGATIVES, PSEUDO, exact)
-    for tuples in some_rounds([1, 2]):
-        pair.add(tuples)
-    swapped = layout(SHAPE, NEGATIVES, PSEUDO, exact)
-    swapped.load_states([pair.state_of(1), pair.state_of(0)])
-    alone = layout((1, H, Z, S), NEGATIVES, PSEUDO, exact)
-    alone.load_states([pair.state_of(1)])
-    for whole, other, single in zip(tables(pair), tables(swapped), tables(alone), strict=True):
-        np.testing.assert_array_equal(whole[::-1], other)
-        np.testing.assert_array_equal(whole[1:], single)
-
-
-def test_saved_state_of_totals_goes_round() -> None:
-    first, second = PairTotals(B, H, Z), PairTotals(B, H, Z)
-    for tuples in some_rounds([1, 2, 3]):
-        first.add(tuples)
-    second.load_states([first.state_of(seed) for seed in range(B)])
-    for name in ("rolled_in", "visits", "rewards"):
-        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-
-
 def test_layout_depends_on_the_size_of_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counts_module, "DENSE_CELLS", H * Z * S)
     for n_seeds in (1, 1000):

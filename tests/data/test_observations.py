@@ -1,21 +1,22 @@
 """Data of observations: what a round collects, and what the densities draw."""
 
-import warnings
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.negatives import Negatives
-from contrastive_ucb.data.observations import ObservationData, Transitions
-from contrastive_ucb.data.sampler import check_transitions, collect_observed, steps_per_round
+from contrastive_ucb.data.observations import (
+    ObservationData,
+    ObservedSampler,
+    Transitions,
+    check_transitions,
+)
+from contrastive_ucb.data.sampler import steps_per_round
 from contrastive_ucb.envs import LowRankMDP
 from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.finite_twin import one_hot
 from contrastive_ucb.envs.rich_lock import RichLock
-from contrastive_ucb.evaluation.exact import one_step_later, rolled_in
-from contrastive_ucb.planning.value_iteration import occupancy
+from contrastive_ucb.planning.value_iteration import occupancy, one_step_later, rolled_in
 
 H, S, A = 3, 4, 2
 MDP = LowRankMDP(S, A, 2, H, seed=5)
@@ -31,7 +32,9 @@ def collected(trajectories: int, seed: int = 0) -> list[Transitions]:
     def policy(step: int, seen: np.ndarray) -> np.ndarray:
         return table[step, seen.argmax(-1)]
 
-    return collect_observed(one_hot(MDP), policy, trajectories, stream(seed, "walk"))
+    return ObservedSampler(one_hot(MDP), trajectories, {"walk": [stream(seed, "walk")]}).collect(
+        policy
+    )
 
 
 def test_a_round_has_the_tuples_of_algorithm_3() -> None:
@@ -69,38 +72,22 @@ def test_a_round_costs_what_the_paper_says(monkeypatch: pytest.MonkeyPatch) -> N
         return move(self, actions, random)  # type: ignore[arg-type]
 
     monkeypatch.setattr(walk_kind, "move", counting)
-    collect_observed(lock, lambda step, seen: np.full((len(seen), 2), 0.5), 3, stream(0, "x"))
+    sampler = ObservedSampler(lock, 3, {"walk": [stream(0, "x")]})
+    sampler.collect(lambda step, seen: np.full((len(seen), 2), 0.5))
     assert moved == 3 * steps_per_round(5)
-
-
-def test_same_seed_same_data_other_seed_other_data() -> None:
-    one, same, other = collected(5), collected(5), collected(5, seed=1)
-    for a, b in zip(one, same, strict=True):
-        np.testing.assert_array_equal(a.following, b.following)
-    assert any((a.action != b.action).any() for a, b in zip(one, other, strict=True))
 
 
 def test_a_nan_of_the_environment_is_named() -> None:
     env = ContinuousMDP()
     env.weights[1] = np.nan
     uniform = np.full((1, 3), 1 / 3)
-    found = collect_observed(env, lambda _, seen: uniform.repeat(len(seen), 0), 2, stream(0, "w"))
+    found = ObservedSampler(env, 2, {"walk": [stream(0, "w")]}).collect(
+        lambda _, seen: uniform.repeat(len(seen), 0)
+    )
     with pytest.raises(
         ArithmeticError, match=r"continuous returned a NaN.*'reward' at step 1.*round 4"
     ):
         check_transitions(env.name, found, 4)
-
-
-@pytest.mark.parametrize("what", ["observation", "reward", "following"])
-def test_a_number_too_large_for_float32_is_named_where_it_came_in(what: str) -> None:
-    found = collected(2)
-    found[1] = replace(found[1], **{what: 1e39 * np.ones_like(getattr(found[1], what))})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(ArithmeticError, match=rf"lowrank .*'{what}' at step 1 of round 2"):
-            check_transitions("lowrank", found, 2)
-        found[1] = replace(found[1], **{what: 1e38 * np.ones_like(getattr(found[1], what))})
-        check_transitions("lowrank", found, 2)
 
 
 def filled(rounds: int = 3, labeled: bool = False) -> ObservationData:
@@ -135,40 +122,6 @@ def test_false_tuples_get_the_draws_and_true_ones_keep_what_followed() -> None:
     np.testing.assert_array_equal(data.contrast[1, 4], data.following[1, 4])
 
 
-def test_contrasts_are_kept_for_labels_alone() -> None:
-    plain, labeled = filled(), filled(labeled=True)
-    assert plain.contrast.size == plain.label.size == 0
-    assert set(labeled.state_dict()) - set(plain.state_dict()) == {"label", "contrast"}
-    # An older state has both tables in any case.
-    again = ObservationData(H, S)
-    again.load_state_dict(labeled.state_dict())
-    for name, table in plain.state_dict().items():
-        np.testing.assert_array_equal(again.state_dict()[name], table)
-    assert "contrast" not in again.state_dict()
-
-
-@pytest.mark.parametrize("labeled", [False, True])
-def test_forgotten_rows_leave_nothing(labeled: bool) -> None:
-    data, fewer = filled(5, labeled), filled(2, labeled)
-    data.forget(fewer.n)
-    for part in (data, fewer):
-        np.testing.assert_array_equal(part.n, [8, 16, 16])
-    for name, table in fewer.state_dict().items():
-        np.testing.assert_array_equal(data.state_dict()[name], table)
-    assert not data.observation[0, 8:].any()  # the first step has fewer rows than are saved
-    fewer.n[0] = 3
-    assert data.n[0] == 8
-
-
-@pytest.mark.parametrize("labeled", [False, True])
-def test_one_step_is_that_step_alone(labeled: bool) -> None:
-    data = filled(labeled=labeled)
-    alone = data.one_step(2)
-    assert set(alone.state_dict()) == set(data.state_dict())
-    np.testing.assert_array_equal(alone.n, data.n[2:])
-    np.testing.assert_array_equal(alone.following[0], data.following[2])
-
-
 def test_densities_draw_what_they_say() -> None:
     data, env, random = filled(), one_hot(MDP), stream(0, "draws")
     seen = Negatives(env, "seen").draw(data, 4000, random)
@@ -187,8 +140,3 @@ def test_densities_draw_what_they_say() -> None:
 def test_nodes_of_a_uniform_density_are_even() -> None:
     nodes = Negatives(ContinuousMDP(), "uniform").nodes(ObservationData(2, 1), 4, stream(0, "d"))
     np.testing.assert_allclose(nodes, np.tile([[0.125], [0.375], [0.625], [0.875]], (2, 1, 1)))
-
-
-def test_no_uniform_distribution_without_bounds() -> None:
-    with pytest.raises(ValueError, match="needs bounds"):
-        RichLock(3, 2).uniform(3, stream(0, "x"))

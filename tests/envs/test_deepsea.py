@@ -6,7 +6,6 @@ import pytest
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import DeepSea
 from contrastive_ucb.envs.deepsea import DeepSeaGrid, solved_at
-from contrastive_ucb.envs.registry import make_eval_envs
 from contrastive_ucb.evaluation.exact import optimal_value, suboptimality
 
 
@@ -36,14 +35,6 @@ def test_only_moving_right_at_every_step_is_optimal(seed: int) -> None:
     assert mdp.solved_gap == 0.05
 
 
-def test_seed_and_size() -> None:
-    np.testing.assert_array_equal(DeepSea(seed=1).right, DeepSea(seed=1).right)
-    assert (DeepSea(seed=1).right != DeepSea(seed=2).right).any()
-    assert 0.3 < DeepSea(30).right.mean() < 0.7
-    with pytest.raises(ValueError, match="size must be at least 1, got 0"):
-        DeepSea(0)
-
-
 def test_frames_follow_the_arrays_of_the_finite_mdp() -> None:
     env, mdp = DeepSeaGrid(6, seed=2), DeepSea(6, seed=2)
     random = stream(0, "actions")
@@ -62,18 +53,6 @@ def test_frames_follow_the_arrays_of_the_finite_mdp() -> None:
         assert not step.truncated
         assert not step.frame.any()
     assert env.render().shape == (96, 96, 3)
-
-
-def test_training_and_evaluation_share_one_task() -> None:
-    right = DeepSea(10, seed=7).right
-    evaluation = make_eval_envs("DeepSea-10", seed=7, count=3)
-    for env in (DeepSeaGrid(10, seed=7), DeepSeaGrid(10, seed=7, role="eval-3"), *evaluation):
-        if env.episode < 0:
-            env.reset()
-        for row in range(10):
-            env.step(int(right[row, row]))
-        assert env.raw_return == pytest.approx(1)
-        assert env.value_range == (0, 1)
 
 
 def test_solved_at_against_counting() -> None:

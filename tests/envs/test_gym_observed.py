@@ -108,9 +108,7 @@ SHARED = Custom()
         ("Nothing-v9", "Gymnasium cannot make 'Nothing-v9'"),
         ("nomodule:Foo-v0", r"Gymnasium cannot make 'nomodule:Foo-v0'.*nomodule"),  # a regression
         ("Pendulum-v1", "Box observations and Discrete"),
-        (cu.Lock(), "Lock has MultiDiscrete observations"),
         (3, "env_id is 3; it must be an id .*'CartPole-v1'.*function"),
-        (None, "env_id is None; it must be an id"),
         (Uncopyable(), "Uncopyable cannot be copied .*pass a function"),
         (lambda: "CartPole-v1", "returned 'CartPole-v1'; it must return a new Gymnasium"),
         (lambda: SHARED, "must return a new Gymnasium environment at every call"),
@@ -133,10 +131,7 @@ def test_the_horizon_is_at_most_the_time_limit() -> None:
     ("attributes", "message"),
     [
         ({"reward": None}, "gym/Custom returned the reward None; a reward must be a number"),
-        ({"reward": "much"}, "gym/Custom returned the reward 'much'"),
         ({"later": np.zeros(3)}, r"gym/Custom returned .* shape \(3,\), but .* \(2,\)"),
-        ({"first": np.zeros((2, 1))}, r"gym/Custom returned .* shape \(2, 1\)"),
-        ({"later": None}, "gym/Custom returned"),
         ({"later": "left"}, "gym/Custom returned the observation 'left', not numbers"),
     ],
 )
@@ -159,20 +154,6 @@ def test_reward_bounds_contain_zero(low: float, high: float) -> None:
         GymObserved(reward_low=low, reward_high=high)
 
 
-def swing(observation: Any) -> int:
-    """Solves MountainCar after about 120 steps."""
-    return 2 if observation[1] >= 0 else 0
-
-
-def balance(observation: Any) -> int:
-    """Balances CartPole for a while."""
-    return int(observation[2] > 0)
-
-
-def left(observation: Any) -> int:
-    return 0
-
-
 def plain_return(env_id: str, seed: int, horizon: int, policy: Any) -> float:
     """The return of the environment itself until it ends, or after H steps."""
     env, total = gymnasium.make(env_id), 0.0
@@ -189,10 +170,8 @@ def plain_return(env_id: str, seed: int, horizon: int, policy: Any) -> float:
 @pytest.mark.parametrize(
     ("env_id", "horizon", "low", "high", "policy"),
     [
-        ("CartPole-v1", 40, -1.0, 1.0, left),
-        ("CartPole-v1", 80, -0.5, 3.0, balance),
-        ("MountainCar-v0", 200, -1.0, 0.0, swing),
-        ("MountainCar-v0", 200, -1.0, 0.0, left),
+        ("CartPole-v1", 80, -0.5, 3.0, lambda seen: int(seen[2] > 0)),  # balances for a while
+        ("MountainCar-v0", 200, -1.0, 0.0, lambda seen: 2 if seen[1] >= 0 else 0),  # solves it
     ],
 )
 def test_scaled_returns_are_an_affine_map_of_the_returns(

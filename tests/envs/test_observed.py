@@ -1,7 +1,5 @@
 """Environments with observations: kernels, emissions and finite twins."""
 
-from math import sqrt
-
 import gymnasium
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from scipy.linalg import hadamard as scipy_hadamard
 
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import LowRankGame, LowRankMDP
-from contrastive_ucb.envs.continuous import ContinuousMDP, draw_cosine
+from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.finite_twin import duplicate_states, one_hot
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame, hadamard, observation_size
 from contrastive_ucb.envs.tabular import TabularMDP
@@ -33,18 +31,6 @@ def test_uniform_distribution_of_one_hot_observations(n_states: int) -> None:
     drawn = env.uniform(2000, stream(0, "test"))
     np.testing.assert_array_equal(np.sort(drawn, axis=1)[:, -2:], [[0, 1]] * 2000)
     assert abs(drawn.mean(0) - 1 / n_states).max() < 0.05
-
-
-def test_one_hot_observations_are_the_states() -> None:
-    mdp = LowRankMDP(5, 2, 2, 3, seed=1)
-    env = one_hot(mdp)
-    walk = env.begin(50, stream(0, "test"))
-    np.testing.assert_array_equal(walk.observations, np.eye(5)[walk.states])
-    twin = env.twin()
-    assert twin.env is mdp
-    assert twin.is_even
-    np.testing.assert_array_equal(twin.observations, np.tile(np.eye(5), (3, 1, 1)))
-    np.testing.assert_allclose(env.rewards(1, np.eye(5)), mdp.rewards[1])
 
 
 @pytest.mark.parametrize("base", [LowRankMDP(4, 2, 2, 3), LowRankGame(4, (2, 3), 2, 3)])
@@ -77,25 +63,6 @@ def test_rich_observations_are_rotated_latents_with_noise() -> None:
     deviation = latents[states == 2].std(0)
     np.testing.assert_allclose(deviation[:8], 0.1, rtol=0.1)
     np.testing.assert_allclose(deviation[8:], 0, atol=1e-12)
-
-
-def test_the_combination_solves_the_rich_lock() -> None:
-    lock, random = RichLock(horizon=4, n_actions=3, seed=3), stream(0, "test")
-    walk, total = lock.begin(200, random), np.zeros(200)
-    for step in range(4):
-        right = lock.base.combination[step][np.minimum(walk.states, 1)]
-        total += walk.move(right, random)
-    np.testing.assert_array_equal(total, 1.0)
-
-
-def test_a_wrong_action_leads_to_the_dead_state() -> None:
-    lock, random = RichLock(horizon=3, n_actions=3, seed=3), stream(0, "test")
-    walk = lock.begin(4000, random)
-    rewards = walk.move((lock.base.combination[0][walk.states] + 1) % 3, random)
-    assert set(np.unique(rewards)) == {0.0, 0.1}
-    assert abs((rewards > 0).mean() - 0.5) < 0.04
-    assert (walk.states == 2).all()
-    assert not walk.move(np.zeros(4000, dtype=np.int64), random).any()
 
 
 def test_twins_of_rich_locks_have_the_values_of_the_locks() -> None:
@@ -137,16 +104,6 @@ def test_quadrature_error_of_the_twin(seed: int) -> None:
     assert gaps[0] == pytest.approx(gaps[1], abs=4e-4)
 
 
-@pytest.mark.parametrize("order", [1, 3])
-def test_draws_from_the_cosine_density(order: int) -> None:
-    random = stream(0, "test")
-    drawn = draw_cosine(*random.random((2, 400_000)), np.full(400_000, order), 0.8)
-    shares = np.histogram(drawn, bins=24, range=(0, 1))[0] / len(drawn)
-    ends = np.linspace(0, 1, 25)
-    mass = np.diff(ends + 0.8 * np.sin(2 * np.pi * order * ends) / (2 * np.pi * order))
-    np.testing.assert_allclose(shares, mass, atol=0.002)
-
-
 def test_trajectories_follow_the_kernel() -> None:
     mdp, random = ContinuousMDP(seed=4), stream(1, "test")
     walk = mdp.begin(200_000, random)
@@ -167,17 +124,6 @@ def test_trajectories_follow_the_kernel() -> None:
 def test_invalid_settings_of_continuous_mdps(settings: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ContinuousMDP(**settings)
-
-
-@pytest.mark.parametrize("rank", range(1, 5))
-def test_amplitude_at_its_limit(rank: int) -> None:
-    """Regression: rounding made the argument of the square root negative."""
-    limit = sqrt(rank) - 1
-    with pytest.raises(ValueError, match=r"below sqrt\(rank\) - 1"):
-        ContinuousMDP(rank=rank, amplitude=limit)
-    if rank > 1:
-        assert 0 < ContinuousMDP(rank=rank, amplitude=limit - 1e-9).purity < 1e-3
-    assert ContinuousMDP(rank=5, amplitude=1.0).purity == pytest.approx(0.25)
 
 
 def test_observed_mdps_are_gymnasium_environments() -> None:

@@ -1,7 +1,6 @@
 """Exact evaluation of MDPs and games against loops, enumeration and known values."""
 
 import itertools
-import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.envs import Kernel, LockGame, LowRankGame, LowRankMDP, TabularGame
+from contrastive_ucb.envs import Kernel, LowRankGame, LowRankMDP, TabularGame
 from contrastive_ucb.envs.gym_observed import GymObserved
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
 from contrastive_ucb.evaluation.exact import (
@@ -20,13 +19,17 @@ from contrastive_ucb.evaluation.exact import (
     model_error,
     nash,
     nash_value,
-    one_step_later,
     optimal_value,
     potential,
-    rolled_in,
     suboptimality,
 )
-from contrastive_ucb.planning.value_iteration import greedy, occupancy, plan
+from contrastive_ucb.planning.value_iteration import (
+    greedy,
+    occupancy,
+    one_step_later,
+    plan,
+    rolled_in,
+)
 
 H, S, A = 4, 10, 3
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
@@ -146,24 +149,6 @@ def test_nash_is_a_saddle_point(seed: int, n_actions: tuple[int, int]) -> None:
     assert exploitability(game, *others) >= -1e-12
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 5])
-def test_nash_value_of_the_lock_game(horizon: int) -> None:
-    assert nash_value(LockGame(horizon, 3, n_dead=3)) == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize(
-    ("row", "column", "message"),
-    [
-        (np.ones((3, 4, 3)) / 3, np.ones((3, 4, 3)) / 3, "row policy has shape"),
-        (np.ones((3, 4, 2)) / 2, np.ones((3, 4, 3)), "column policy must be a distribution"),
-        (np.full((3, 4, 2), [1.5, -0.5]), np.ones((3, 4, 3)) / 3, "row policy must be"),
-    ],
-)
-def test_invalid_policies_of_games(row: Array, column: Array, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        exploitability(LowRankGame(4, (2, 3), 2, 3), row, column)
-
-
 # Data distributions and model errors
 
 
@@ -183,15 +168,6 @@ def test_data_distributions_by_enumeration() -> None:
     np.testing.assert_allclose(breve.sum(-1), [0, 1, 1, 1], atol=1e-12)
 
 
-def test_data_distributions_of_a_batch() -> None:
-    kernel = random_kernel(0, 3)
-    policies = np.stack([random_policy(seed) for seed in range(4)])
-    tilde = rolled_in(occupancy(kernel, policies, np.eye(S)[0]), A)
-    breve = one_step_later(kernel, tilde)
-    for i in range(4):
-        np.testing.assert_array_equal(breve[i], one_step_later(kernel, tilde[i]))
-
-
 @pytest.mark.parametrize("chunk", [1, 7 * H * S, 1 << 18])
 def test_model_error_by_enumeration(chunk: int) -> None:
     true, learned = random_kernel(0, 3), random_kernel(1, 2)
@@ -204,30 +180,6 @@ def test_model_error_by_enumeration(chunk: int) -> None:
     dense = Kernel(true.table())
     np.testing.assert_allclose(model_error(dense, learned, weights, chunk), expected, rtol=1e-12)
     np.testing.assert_allclose(model_error(dense, true, weights, chunk), 0, atol=1e-25)
-
-
-@pytest.mark.parametrize("chunk", [3 * H * S, 1 << 18])
-def test_model_error_of_a_batch_equals_single_errors(chunk: int) -> None:
-    true, learned = random_kernel(0, 3), random_kernel(1, 2, n=5)
-    weights = np.random.default_rng(2).random((5, H, S * A))
-    errors = model_error(true, learned, weights, chunk)
-    assert errors.shape == (5, H)
-    assert learned.measures is not None
-    for i in range(5):
-        single = Kernel(learned.features[i], learned.measures[i])
-        np.testing.assert_array_equal(errors[i], model_error(true, single, weights[i], chunk))
-
-
-def test_model_error_of_large_kernels_needs_little_memory() -> None:
-    mdp = LowRankMDP(n_states=1000, n_actions=5, rank=3, horizon=3)
-    other = LowRankMDP(n_states=1000, n_actions=5, rank=3, horizon=3, seed=1)
-    weights = np.full((3, 5000), 1 / 5000)
-    tracemalloc.start()
-    errors = model_error(mdp.kernel, other.kernel, weights)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert ((errors > 0) & (errors <= 4)).all()
-    assert peak < 20e6  # a table would take 120 MB
 
 
 # Elliptical potential
@@ -248,14 +200,6 @@ def test_potential_lemma(seed: int, d: int, ridge: float) -> None:
         sigma = sigma + gain
     assert spent[0] == pytest.approx(total)
     assert allowed[0] == pytest.approx(2 * np.log(np.linalg.det(sigma) / ridge**d))
-
-
-def test_potential_lemma_fails_for_a_small_ridge() -> None:
-    spent, allowed = potential(np.ones((1, 1, 1)), ridge=0.1)
-    assert spent == pytest.approx(10)
-    assert allowed == pytest.approx(2 * np.log(11))
-    with pytest.raises(ValueError, match="ridge must be positive, got 0"):
-        potential(np.ones((1, 1, 1)), ridge=0)
 
 
 # Environments of the wrong kind

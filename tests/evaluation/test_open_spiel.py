@@ -10,7 +10,7 @@ import pytest
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import LockGame, LowRankGame, TabularGame
-from contrastive_ucb.evaluation.exact import exploitability, nash, nash_value
+from contrastive_ucb.evaluation.exact import exploitability, nash_value
 
 pyspiel = pytest.importorskip("pyspiel")
 from open_spiel.python import policy as open_spiel_policy  # noqa: E402
@@ -84,13 +84,6 @@ def test_exploitability_equals_nash_conv(game: TabularGame) -> None:
         pair = policies(game, seed)
         expected = open_spiel_exploitability.nash_conv(tree.tree, tree.policy(*pair))
         assert exploitability(game, *pair) == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize("game", GAMES, ids=repr)
-def test_nash_equilibria_have_no_nash_conv(game: TabularGame) -> None:
-    equilibrium, tree = nash(game), Tree(game)
-    policy = tree.policy(equilibrium.row, equilibrium.column)
-    assert open_spiel_exploitability.nash_conv(tree.tree, policy) == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("game", GAMES, ids=repr)

@@ -1,7 +1,5 @@
 """Planning on draws: with all states as draws it is tabular planning, and Q holds anywhere."""
 
-import tracemalloc
-
 import numpy as np
 import torch
 
@@ -49,30 +47,6 @@ def test_planning_on_draws_is_tabular_planning_where_draws_are_all_states() -> N
         later = expected.max(-1)
 
 
-def test_planning_never_builds_a_table_of_draws() -> None:
-    """With 20,000 draws a table of pairs and draws has 6 GB per step, and the factors 1 MB."""
-    count, size, n_actions = 20_000, 3, 2
-    shape = NeuralClass(size, n_actions, RANK)
-    weights = initial_weights(shape, 2, stream(0, "test"))
-    plain = torch.zeros(2, 1, size), torch.ones(2, 1, size), torch.zeros(2, RANK)
-    drawn = np.random.default_rng(0).standard_normal((2, count, size))
-    tracemalloc.start()
-    try:
-        model = Fitted(shape, weights, *plain).gauged(drawn)
-        kernel = kernel_on(model, drawn, drawn)
-        _, values = plan(kernel, np.ones((1, 2, count, n_actions)))
-        ahead = ahead_of(kernel, values[0])
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert kernel.measures is not None
-    assert kernel.features.shape == (1, 2, count * n_actions, RANK)
-    assert kernel.measures.shape == (1, 2, RANK, count)
-    assert peak < 20e6
-    # A reward of 1 everywhere: whatever comes next is worth 1, and measures have mass 1.
-    np.testing.assert_allclose(ahead, [[1] * RANK, [0] * RANK], atol=1e-4)
-
-
 def uncertainty(**changes: object) -> Uncertainty:
     chol = np.tile(np.linalg.cholesky(np.array([[4.0, 1.0], [1.0, 3.0]])), (H, 1, 1))
     return Uncertainty(**{"chol": chol, "scale": 0.7, "cap": 0.3, **changes})  # type: ignore[arg-type]
@@ -111,19 +85,3 @@ def test_beta_is_the_formula_with_its_cap_and_the_width_of_the_reward() -> None:
     wider = uncertainty(reward_chol=plain.chol, reward_scale=2.0)
     expected = np.minimum(0.7 * width, 0.3) + 2 * width
     np.testing.assert_allclose(wider.beta(phi, slice(None)), expected)
-
-
-def test_a_learned_reward_is_linear_in_the_features() -> None:
-    weights = np.random.default_rng(2).random((H, RANK))
-    policy = Lookahead(
-        fitted(), uncertainty(reward=weights, scale=0.0), np.zeros((1, H, RANK)), None, None
-    )
-    [found] = policy.bounds(2, np.eye(S), known)
-    np.testing.assert_allclose(found, fitted().at(2).features(np.eye(S)[None])[0] @ weights[2])
-
-
-def test_a_policy_comes_back_from_its_state() -> None:
-    policy = Lookahead(fitted(), uncertainty(), np.ones((1, H, RANK)), None, None)
-    again = Lookahead.of_state(policy.fitted.shape, policy.state_dict())
-    seen = np.random.default_rng(3).random((7, S))
-    np.testing.assert_array_equal(policy.bounds(0, seen, known), again.bounds(0, seen, known))

@@ -7,8 +7,6 @@ from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import LowRankGame
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.planning.markov_game import (
-    independent,
-    marginals,
     plan_bounds,
     plan_nash,
     reply_values,
@@ -22,10 +20,6 @@ RNG = np.random.default_rng(0)
 
 def batch(seeds: tuple[int, ...] = (0, 1)) -> EnvBatch:
     return EnvBatch.of([LowRankGame(S, (A1, A2), 2, H, seed=seed) for seed in seeds])
-
-
-def uniform(step: int, upper: Array, lower: Array) -> Array:
-    return np.full(upper.shape, 1 / (A1 * A2))
 
 
 def test_bounds_against_loops() -> None:
@@ -57,16 +51,6 @@ def test_bounds_against_loops() -> None:
     assert (bounds.v_upper >= bounds.v_lower).all()
 
 
-def test_bounds_without_a_ceiling() -> None:
-    games = batch((0,))
-    bonus = np.full(games.rewards.shape, 10.0)
-    bounds = plan_bounds(games.kernel, games.rewards, bonus, (A1, A2), uniform)
-    mean = policy_value(games.kernel, games.rewards, np.full(games.rewards.shape, 1 / (A1 * A2)))
-    steps_left = np.arange(H, 0, -1.0)[:, None]
-    np.testing.assert_allclose(bounds.v_upper[0], mean[0] + 10 * steps_left)
-    np.testing.assert_allclose(bounds.v_lower[0], mean[0] - 10 * steps_left)
-
-
 def test_a_game_with_one_column_action_is_an_mdp() -> None:
     games = EnvBatch.of([LowRankGame(S, (A1 * A2, 1), 2, H, seed=seed) for seed in (0, 1)])
     _, best = plan(games.kernel, games.rewards)
@@ -94,13 +78,3 @@ def test_best_responses_against_loops() -> None:
                 else:
                     later = np.array([(q[s] @ policy[b, h, s]).max() for s in range(S)])
                 np.testing.assert_allclose(values[b, h], later)
-
-
-def test_marginals_of_independent_policies() -> None:
-    row, column = RNG.dirichlet(np.ones(3), 5), RNG.dirichlet(np.ones(2), 5)
-    joint = independent(row, column)
-    assert joint.shape == (5, 3, 2)
-    for policy, marginal in zip((row, column), marginals(joint), strict=True):
-        np.testing.assert_allclose(marginal, policy)
-    correlated = np.eye(2)[None] / 2
-    np.testing.assert_array_equal(marginals(correlated)[0], [[0.5, 0.5]])

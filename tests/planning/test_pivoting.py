@@ -56,13 +56,6 @@ def test_random_games_and_duplicated_actions(seed: int, size: tuple[int, int]) -
     assert_nash(*np.concatenate([games, games, games], axis=2))
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=seeds, size=sizes, most=st.integers(0, 2))
-def test_games_with_ties(seed: int, size: tuple[int, int], most: int) -> None:
-    rng = np.random.default_rng(seed)
-    assert_nash(*rng.integers(-most, most + 1, size=(2, *size, 30)).astype(float))
-
-
 @SOLVERS
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, size=small_sizes)
@@ -80,21 +73,6 @@ def test_exact_solutions_of_games_with_ties_against_support_enumeration(
 ) -> None:
     games = np.random.default_rng(seed).integers(-most, most + 1, (2, *size, 3)).astype(float)
     assert_equilibrium_by_support(*games, exact_lemke_howson)
-
-
-@SOLVERS
-def test_known_games(solve: Solver) -> None:
-    pennies = np.array([[1.0, -1.0], [-1.0, 1.0]])[..., None]
-    np.testing.assert_allclose(solve(pennies, -pennies), np.full((2, 2, 1), 0.5))
-    sexes = np.array([[[3.0, 0], [0, 2]], [[2.0, 0], [0, 3]]])[..., None]
-    np.testing.assert_allclose(gains(*sexes, *solve(*sexes)), 0, atol=1e-14)
-    for size in ((1, 1), (1, 6), (6, 1)):
-        row, column = np.random.default_rng(0).normal(size=(2, *size, 20))
-        x, y = solve(row, column)
-        np.testing.assert_array_equal(x, np.eye(size[0])[:, row.argmax(0)[0]])
-        np.testing.assert_array_equal(y, np.eye(size[1])[:, column.argmax(1)[0]])
-    x, y = solve(np.zeros((3, 2, 0)), np.zeros((3, 2, 0)))
-    assert (x.shape, y.shape) == ((3, 0), (2, 0))
 
 
 # Batches of floats
@@ -116,23 +94,6 @@ def test_a_single_game_equals_the_game_in_a_batch(
     monkeypatch.setattr(pivoting, "CACHED_PAYOFFS", 3 * size[0] * size[1])
     for whole, in_chunks in zip((x, y), lemke_howson(*games), strict=True):
         np.testing.assert_array_equal(whole, in_chunks)
-
-
-def test_an_abandoned_path_starts_again_from_another_label(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    games = np.random.default_rng(3).normal(size=(2, 5, 5, 200))
-    monkeypatch.setattr(pivoting, "pivot_limit", lambda *_: 5)
-    later = lemke_howson(*games)
-    monkeypatch.setattr(pivoting, "NUDGES", pivoting.NUDGES[:1])
-    first = lemke_howson(*games)
-    unsolved = [int(np.isnan(x[0]).sum()) for x, _ in (first, later)]
-    assert 200 > unsolved[0] > unsolved[1] > 0
-    solved = ~np.isnan(later[0][0])
-    for mixture in later:
-        assert (np.isnan(mixture) == ~solved).all()
-    x, y = (mixture[:, solved] for mixture in later)
-    assert (gains(*games[..., solved], x, y) <= 1e-12).all()
 
 
 # Rational arithmetic
@@ -204,11 +165,3 @@ def test_ties_in_the_ratio_test_do_not_cycle(
     monkeypatch.setattr(pivoting, "_RationalTableau", Counted)
     row, column = np.array(game, dtype=float)[..., None]
     assert_equilibrium_by_support(row, column, exact_lemke_howson)
-
-
-def test_exact_solutions_of_binary_games() -> None:
-    rng = np.random.default_rng(1)
-    for size in (4, 8, 12):
-        games = rng.integers(0, 2, (2, size, size, 10)).astype(float)
-        games[..., 0], games[..., 1] = 0.0, np.eye(size)
-        assert (gains(*games, *exact_lemke_howson(*games)) <= 1e-14).all()

@@ -104,16 +104,3 @@ def test_a_batch_equals_its_parts_bit_for_bit(shape: tuple[int, int, int, int]) 
         np.testing.assert_array_equal(v[i], one_v)
         np.testing.assert_array_equal(v_pi[i], policy_value(one, rewards[i], policy[i]))
         np.testing.assert_array_equal(d[i], occupancy(one, policy[i], initial[i]))
-
-
-@pytest.mark.parametrize("dense", [False, True])
-def test_one_kernel_serves_many_policies(dense: bool) -> None:
-    kernel, rewards, _, initial = problem(2, (4, 10, 3, 3))
-    kernel = Kernel(kernel.table()) if dense else kernel
-    policies = problem(3, (4, 10, 3, 3), n=5)[2]
-    v_pi, d = policy_value(kernel, rewards, policies), occupancy(kernel, policies, initial)
-    for i, policy in enumerate(policies):
-        np.testing.assert_array_equal(v_pi[i], policy_value(kernel, rewards, policy))
-        np.testing.assert_array_equal(d[i], occupancy(kernel, policy, initial))
-    bonuses = np.stack([rewards, 2 * rewards])
-    np.testing.assert_array_equal(plan(kernel, bonuses)[0][1], plan(kernel, 2 * rewards)[0])

@@ -4,7 +4,6 @@ from math import log
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +11,6 @@ from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.representation.contrastive import (
     contrastive_loss,
     contrastive_weights,
-    lift,
     likelihood_loss,
     multiplicative_step,
     normalize,
@@ -66,14 +64,6 @@ def test_loss_is_the_sum_over_the_tuples() -> None:
     assert contrastive_loss(phi @ psi, positive, negative) == pytest.approx(expected, rel=1e-12)
 
 
-def test_loss_of_a_batch_is_that_of_each_member() -> None:
-    ratio = np.stack([np.matmul(*factors(seed)) for seed in range(3)])
-    positive, negative = (np.stack(part) for part in zip(*map(tables, range(3)), strict=True))
-    together = contrastive_loss(ratio, positive, negative)
-    for i in range(3):
-        assert together[i] == contrastive_loss(ratio[i], positive[i], negative[i])
-
-
 def test_a_ratio_of_zero_costs_nothing_without_positives_and_everything_with_one() -> None:
     ratio, none = np.array([[0.0, 1.0]]), np.zeros((1, 2))
     assert contrastive_loss(ratio, none, np.array([[3.0, 0.0]])) == 0
@@ -107,52 +97,6 @@ def test_multiplicative_steps_never_raise_the_loss(seed: int, rank: int, prior: 
         before = after
 
 
-def by_gradient(data: tuple[Array, Array], prior: float, seed: int) -> float:
-    """The loss after a long descent (L-BFGS) on the logarithms of the factors."""
-    positive, negative = map(torch.tensor, data)
-    logs = [torch.tensor(np.log(x), requires_grad=True) for x in factors(seed)]
-    optimiser = torch.optim.LBFGS(
-        logs,
-        max_iter=3000,
-        tolerance_grad=1e-9,
-        tolerance_change=1e-13,
-        line_search_fn="strong_wolfe",
-    )
-
-    def loss() -> torch.Tensor:
-        phi, psi = (x.exp() for x in logs)
-        f = phi @ psi
-        total = ((positive + negative) * torch.log1p(f) - positive * torch.log(f)).sum()
-        return total + sum(prior * (x.exp() - x).sum() for x in logs)
-
-    def closure() -> torch.Tensor:
-        optimiser.zero_grad()
-        value = loss()
-        value.backward()
-        return value
-
-    optimiser.step(closure)
-    return float(loss().detach())
-
-
-@pytest.mark.parametrize("prior", [0.0, 0.3])
-@pytest.mark.parametrize("problem", range(2))
-def test_multiplicative_steps_reach_the_loss_of_a_long_gradient_descent(
-    problem: int, prior: float
-) -> None:
-    data = tables(problem + 50)
-    reached = []
-    for seed in range(3):
-        phi, psi = factors(seed)
-        for _ in range(1500):
-            phi, psi = sweep(phi, psi, *data, prior)
-        reached.append(penalised(phi, psi, *data, prior))
-    target = min(by_gradient(data, prior, seed) for seed in range(3))
-    assert min(reached) == pytest.approx(target, rel=1e-3)
-    start = penalised(*factors(0), *data, prior)
-    assert min(reached) < start - 0.01 * abs(start)  # it was not there from the beginning
-
-
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 10_000), rank=st.integers(1, 5))
 def test_normalised_kernel_is_a_distribution_in_a_canonical_gauge(seed: int, rank: int) -> None:
@@ -178,11 +122,3 @@ def test_the_true_ratio_normalises_to_the_true_kernel() -> None:
     kernel = normalize(phi * 7, psi / NEGATIVES, NEGATIVES)
     np.testing.assert_allclose(kernel.features, phi, atol=1e-12)
     np.testing.assert_allclose(kernel.table(), phi @ psi, atol=1e-12)
-
-
-def test_lift_raises_what_is_far_below_the_mean_of_its_step_only() -> None:
-    factor = np.array([[[0.0, 1.0], [2.0, 1.0]], [[100.0, 1e-9], [200.0, 100.0]]])
-    lifted = lift(factor, 0.01)
-    np.testing.assert_array_equal(
-        lifted, [[[0.01, 1], [2, 1]], [[100, 400.000000001 / 400], [200, 100]]]
-    )

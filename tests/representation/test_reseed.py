@@ -6,7 +6,6 @@ import pytest
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.data import counts as counts_module
 from contrastive_ucb.envs import DeepSea, LowRankMDP
-from contrastive_ucb.representation.contrastive import normalize
 from contrastive_ucb.representation.tabular_fit import (
     CountsModel,
     make_sums,
@@ -58,26 +57,6 @@ def test_most_similar_latents() -> None:
     measures = np.array([[1.0, 0, 0], [0, 1, 0], [0.9, 0.1, 0]])[None, None]
     kept, freed = most_similar(measures)
     assert (kept.item(), freed.item()) == (0, 2)
-
-
-def test_merging_alike_latents_changes_only_the_worst_pair_much() -> None:
-    rng = np.random.default_rng(0)
-    negatives = np.full(4, 0.25)
-    model = CountsModel((1, 1, 3, 4), 3, negatives, [rng], exact=True)
-    model.counts.positive[0, 0, :3] = rng.integers(0, 9, (3, 4))
-    model.counts.negative[0, 0, :3] = 4
-    psi = np.array([[4.0, 0.01, 0.01, 0.01], [4.0, 0.01, 0.01, 0.01], [0.01, 4, 0.01, 0.01]])
-    psi, phi = psi[None, None], np.full((1, 1, 4, 3), 1 / 3)
-    sums = make_sums(model.counts, negatives, False)
-    worst = sums.worst_row(phi, psi)[0].item()
-    before, after = (
-        normalize(*factors, negatives).table()[0, 0]
-        for factors in ((phi, psi), reseeded(sums, phi, psi, negatives))
-    )
-    moved = np.abs(after - before).sum(-1)
-    others = [z for z in range(3) if z != worst]
-    assert moved[worst] > 0.3
-    assert moved[others].max() < 0.05
 
 
 def test_a_stuck_fit_is_freed() -> None:

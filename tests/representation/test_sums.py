@@ -54,19 +54,6 @@ def test_both_layouts_equal_the_formula(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_sums_leave_counts_and_factors_alone(kind: str) -> None:
-    exact, likelihood = KINDS[kind]
-    for counts in both_counts(exact):
-        phi, psi = factors()
-        before = [x.copy() for x in (phi, psi, counts.positive, counts.negative)]
-        sums = make_sums(counts, NEGATIVES, likelihood)
-        sums.over_states(phi, psi)
-        sums.over_pairs(phi, psi)
-        for old, new in zip(before, (phi, psi, counts.positive, counts.negative), strict=True):
-            np.testing.assert_array_equal(old, new)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_loss_of_the_tables(kind: str) -> None:
     exact, likelihood = KINDS[kind]
     dense, _ = both_counts(exact)

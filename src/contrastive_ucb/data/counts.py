@@ -34,7 +34,7 @@ class PairTotals:
 
     def add(self, tuples: Tuples) -> None:
         at = cells(tuples)
-        seed, step, pair = (part[:, : tuples.n_rolled_in] for part in at)
+        seed, step, pair = (part[:, : self.visits.shape[1]] for part in at)  # the first H are D~
         self.rolled_in[seed, step, pair] += 1.0  # one per step, so the indices are distinct
         np.add.at(self.visits, at, 1.0)
         np.add.at(self.rewards, at, tuples.reward)

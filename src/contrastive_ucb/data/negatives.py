@@ -13,15 +13,13 @@ learnable: a fixed density almost never draws a vector that resembles an observa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.data.observations import Floats, ObservationData
+from contrastive_ucb.data.sampler import Density
 from contrastive_ucb.envs.observed import ObservedEnv
-
-Density = Literal["auto", "seen", "mixed", "uniform", "gaussian"]
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,20 @@ Labels and contrasts are stored for the paper's sampler only; shared negatives d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
+from contrastive_ucb.data.sampler import Streams, steps_per_round
+from contrastive_ucb.envs.batch import draw
+from contrastive_ucb.envs.observed import ObservedEnv, check_observed
 
 Floats = NDArray[np.float32]
-Sampler = Literal["shared", "paper"]  # many negatives per positive, or one label per tuple
+Policy = Callable[[int, Array], Array]  # step h, observations (n, D) -> probabilities (n, A)
 
 
 @dataclass(frozen=True)
@@ -120,3 +124,45 @@ class ObservationData:
             table = getattr(self, name)
             wider = [(0, 0), (0, more), *((0, 0) for _ in table.shape[2:])]
             setattr(self, name, np.pad(table, wider))
+
+
+class ObservedSampler:
+    """Algorithms 3 and 4 on observations: several trajectories per step and round."""
+
+    def __init__(self, env: ObservedEnv, trajectories: int, streams: Streams):
+        self.env, self.trajectories, self.streams = env, trajectories, streams
+        self.trajectories_per_round = trajectories * env.horizon
+        self.steps_per_round = trajectories * steps_per_round(env.horizon)
+
+    def collect(self, policy: Policy) -> list[Transitions]:
+        """The new transitions of every step; actions are uniform at the target and one step later.
+
+        Trajectories with the same target are neighbors, those with the smallest target first.
+        """
+        env, count, random = self.env, self.trajectories, self.streams["walk"][0]
+        walk = env.begin(env.horizon * count, random)
+        transitions = []
+        for step in range(env.horizon):
+            finished = max(step - 1, 0)  # trajectories with smaller targets have ended
+            walk.keep(slice((finished - max(step - 2, 0)) * count, None))
+            before = walk.observations
+            explores = 2 * count if step else count  # one step after the target, and at it
+            uniform = random.random(len(before))
+            action = (uniform * env.n_joint).astype(np.int64)
+            if explores < len(before):
+                action[explores:] = draw(policy(step, before[explores:]), uniform[explores:])
+            reward = walk.move(action, random)
+            rows, at_target = slice(0, explores), np.arange(explores) >= explores - count
+            after = walk.observations[rows]
+            transitions.append(
+                Transitions(before[rows], action[rows], reward[rows], after, at_target)
+            )
+        return transitions
+
+
+def check_transitions(name: str, transitions: list[Transitions], round_number: int) -> None:
+    """Raise an error if a value of an environment is not finite as float32, as it is stored."""
+    for step, rows in enumerate(transitions):
+        for field in ("observation", "reward", "following"):
+            when = f"step {step} of round {round_number}"
+            check_observed(name, field, getattr(rows, field), when)

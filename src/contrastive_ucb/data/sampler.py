@@ -16,18 +16,17 @@ sigma^{k-1} and z = (s, a, b); independent uniform a and b are a uniform joint a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.data.observations import Transitions
 from contrastive_ucb.envs.batch import EnvBatch, draw
-from contrastive_ucb.envs.observed import ObservedEnv
 
+Density = Literal["auto", "seen", "mixed", "uniform", "gaussian"]  # P^-, see `negatives.py`
+Sampler = Literal["shared", "paper"]  # many negatives per positive, or one label per tuple
 Streams = dict[str, list[np.random.Generator]]  # by name, one generator per seed
-Policy = Callable[[int, Array], Array]  # step h, observations (n, D) -> probabilities (n, A)
 
 
 class TabularSampler:
@@ -44,19 +43,6 @@ class TabularSampler:
         walk = uniforms(self.streams["walk"], n_walk)
         label = uniforms(self.streams["label"], n_label)
         return collect(self.batch, policy, self.negatives, walk, label)
-
-
-class ObservedSampler:
-    """The sampler of environments with observations: several trajectories per step and round."""
-
-    def __init__(self, env: ObservedEnv, trajectories: int, streams: Streams):
-        self.env, self.trajectories, self.streams = env, trajectories, streams
-        self.trajectories_per_round = trajectories * env.horizon
-        self.steps_per_round = trajectories * steps_per_round(env.horizon)
-
-    def collect(self, policy: Policy) -> list[Transitions]:
-        """The transitions of one round, by step."""
-        return collect_observed(self.env, policy, self.trajectories, self.streams["walk"][0])
 
 
 @dataclass(frozen=True)
@@ -77,11 +63,6 @@ class Tuples:
     reward: Array
     label: IntArray
     contrast: IntArray
-
-    @property
-    def n_rolled_in(self) -> int:
-        """The number of leading tuples that are bonus data D~, one per step."""
-        return (len(self.step) + 1) // 2
 
 
 def steps_per_round(horizon: int) -> int:
@@ -145,53 +126,3 @@ def _advance(
     mean = batch.rewards[seed, step, state, action]
     scale = batch.reward_scale[seed, step, state, action]
     return pair, arrived, np.where(uniform[..., 3] * abs(scale) < abs(mean), scale, 0.0)
-
-
-def collect_observed(
-    env: ObservedEnv, policy: Policy, trajectories: int, random: np.random.Generator
-) -> list[Transitions]:
-    """One round on observations: the new transitions of every step."""
-    horizon, count = env.horizon, trajectories
-    walk = env.begin(horizon * count, random)
-    transitions = []
-    for step in range(horizon):
-        finished = max(step - 1, 0)  # trajectories with smaller targets have ended
-        walk.keep(slice((finished - max(step - 2, 0)) * count, None))
-        before = walk.observations
-        action = _actions(env, policy, step, before, count, random)
-        reward = walk.move(action, random)
-        rows = slice(0, 2 * count if step else count)  # one step after the target, and at it
-        at_target = np.arange(rows.stop) >= rows.stop - count
-        after = walk.observations[rows]
-        transitions.append(Transitions(before[rows], action[rows], reward[rows], after, at_target))
-    return transitions
-
-
-def _actions(
-    env: ObservedEnv,
-    policy: Policy,
-    step: int,
-    observations: Array,
-    count: int,
-    random: np.random.Generator,
-) -> IntArray:
-    """Uniform actions at the target and one step after it; otherwise actions of the policy."""
-    uniform = random.random(len(observations))
-    explores = count * (2 if step else 1)
-    action = (uniform * env.n_joint).astype(np.int64)
-    if explores < len(observations):
-        action[explores:] = draw(policy(step, observations[explores:]), uniform[explores:])
-    return action
-
-
-def check_transitions(name: str, transitions: list[Transitions], round_number: int) -> None:
-    """Raise an error if a value of an environment is not finite as float32, as it is stored."""
-    for step, rows in enumerate(transitions):
-        for field in ("observation", "reward", "following"):
-            with np.errstate(over="ignore"):  # too large a value becomes infinite
-                stored = getattr(rows, field).astype(np.float32)
-            if not np.isfinite(stored).all():
-                raise ArithmeticError(
-                    f"{name} returned a NaN or infinity as {field!r} at step {step} of round"
-                    f" {round_number}; values must be finite in float32, below 3.4e38"
-                )

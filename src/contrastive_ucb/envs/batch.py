@@ -18,7 +18,7 @@ from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 Env = TabularMDP | TabularGame
 
 
-@dataclass(frozen=True)
+@dataclass
 class EnvBatch:
     """B finite MDPs or games of one class and size, one per seed.
 
@@ -35,6 +35,10 @@ class EnvBatch:
     initial: Array
     action_shape: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        self.n_seeds, self.horizon, self.n_states, self.n_actions = self.rewards.shape
+        self.n_pairs = self.n_states * self.n_actions
+
     @staticmethod
     def of(envs: Sequence[Env]) -> EnvBatch:
         """Stack MDPs or games that have the same H, S, A and rank of the factors."""
@@ -44,14 +48,16 @@ class EnvBatch:
                 f"a batch needs environments of one size, got (H, S, A, d) = {sorted(sizes)}; "
                 "run each size separately"
             )
-        kinds = {_kind(env) for env in envs}
+        kinds = {  # agents depend on these properties
+            (e.kernel.measures is None, e.rank, e.reveals_reward, e.suggested_alpha, e.solved_gap)
+            for e in envs
+        }
         if len(kinds) != 1:
             names = ", ".join(sorted({env.name for env in envs}))
             raise ValueError(
                 f"a batch needs environments of one kind, got {names}; run each kind separately"
             )
-        measures = [env.kernel.measures for env in envs]
-        known = [psi for psi in measures if psi is not None]
+        known = [env.kernel.measures for env in envs if env.kernel.measures is not None]
         scales = [env.rewards if env.reward_scale is None else env.reward_scale for env in envs]
         horizon, n_states, *actions = envs[0].rewards.shape
         joint = (len(envs), horizon, n_states, -1)
@@ -63,26 +69,6 @@ class EnvBatch:
             tuple(actions),
         )
 
-    @property
-    def n_seeds(self) -> int:
-        return len(self.rewards)
-
-    @property
-    def horizon(self) -> int:
-        return int(self.rewards.shape[1])
-
-    @property
-    def n_states(self) -> int:
-        return int(self.rewards.shape[2])
-
-    @property
-    def n_actions(self) -> int:
-        return int(self.rewards.shape[3])
-
-    @property
-    def n_pairs(self) -> int:
-        return self.n_states * self.n_actions
-
 
 def draw(probs: Array, uniform: Array) -> IntArray:
     """Indices drawn by inversion of the cumulative probabilities.
@@ -92,12 +78,6 @@ def draw(probs: Array, uniform: Array) -> IntArray:
     """
     below = probs.cumsum(-1)[..., :-1]  # without the last, which rounding could put below 1
     return np.asarray((below <= uniform[..., None]).sum(-1))
-
-
-def _kind(env: Env) -> tuple[object, ...]:
-    """The properties that must be equal in a batch because agents depend on them."""
-    is_table = env.kernel.measures is None
-    return is_table, env.rank, env.reveals_reward, env.suggested_alpha, env.solved_gap
 
 
 def _stack(arrays: list[Array]) -> Array:

@@ -56,3 +56,20 @@ class Kernel:
         if self.measures is None:
             return self.features
         return np.asarray(np.matmul(self.features, self.measures))
+
+
+def squared_distance(true: Kernel, learned: Kernel, chunk: int = 1 << 18) -> Array:
+    """||P_h(.|z) - P^_h(.|z)||_1^2 for every z   (..., H, Z)
+
+    chunk  number of table entries per seed in memory; it does not depend on the number of seeds,
+           so that sums have the same rounding in a batch and in a single run
+    """
+    n_steps, n_pairs = true.features.shape[-3:-1]
+    at_once = max(1, chunk // (n_steps * true.n_states))
+    parts = []
+    for first in range(0, n_pairs, at_once):
+        pairs = slice(first, first + at_once)
+        rows = [Kernel(k.features[..., pairs, :], k.measures).table() for k in (true, learned)]
+        gap = rows[0] - rows[1]  # (..., H, Z', S)
+        parts.append(np.abs(gap, out=gap).sum(-1) ** 2)
+    return np.concatenate(parts, axis=-1)

@@ -49,9 +49,7 @@ class Lock(TabularMDP):
         check_size("n_dead", n_dead)
         self.combination = stream(seed, "env").integers(n_actions, size=(horizon, 2))
         right = np.eye(n_actions)[self.combination]  # (H, 2, A)
-        rewards, scale = _with_bribes(1 - right)
-        _pay(right, rewards, scale)
-        arrays = _lock_arrays(right, rewards, scale, n_dead)
+        arrays = _lock_arrays(right, n_dead, bribed=1 - right)
         super().__init__(**arrays, name="lock", render_mode=render_mode)
 
 
@@ -92,53 +90,34 @@ class LockGame(TabularGame):
         self.combination = stream(seed, "env").integers(counts, size=(horizon, 2, 2))
         key = np.eye(counts[0])[self.combination[..., 0]][..., :, None]  # (H, 2, A1, 1)
         gate = np.eye(counts[1])[self.combination[..., 1]][..., None, :]  # (H, 2, 1, A2)
-        right = key * gate
-        rewards, scale = _with_bribes((1 - key) * gate)
-        for payoff in (rewards, scale):
-            payoff += SURRENDER * (1 - gate)
-        _pay(right, rewards, scale)
-        arrays = _lock_arrays(right, rewards, scale, n_dead)
+        arrays = _lock_arrays(
+            key * gate, n_dead, bribed=(1 - key) * gate, surrendered=SURRENDER * (1 - gate)
+        )
         super().__init__(**arrays, name="lock-game", render_mode=render_mode)
 
 
-def _lock_arrays(right: Array, rewards: Array, scale: Array, n_dead: int) -> dict[str, Any]:
-    """The arguments of TabularMDP or TabularGame, from arrays (H, 2, *A) over the good states."""
-    return {
-        "transitions": _lock_kernel(right, n_dead),
-        "rewards": _with_dead(rewards, n_dead),
-        "initial": _good(n_dead),
-        "reward_scale": _with_dead(scale, n_dead),
-    }
+def _lock_arrays(
+    right: Array, n_dead: int, bribed: Array, surrendered: Array | float = 0.0
+) -> dict[str, Any]:
+    """The arguments of TabularMDP or TabularGame, from arrays (H, 2, *A) over the good states.
 
-
-def _lock_kernel(right: Array, n_dead: int) -> Kernel:
-    """The kernel in which only the correct action stays in the good states.
-
-    right  (H, 2, *A)  1 for the correct (joint) action of each good state, else 0
+    right        1 for the correct (joint) action of each good state, else 0
+    bribed       1 where BRIBE is paid half of the time
+    surrendered  the other rewards
     """
     horizon = len(right)
-    stays = _with_dead(right, n_dead)
-    features = np.stack([stays, 1 - stays], axis=-1).reshape(horizon, -1, 2)
-    dead = np.repeat([0.0, 1 / n_dead], [2, n_dead])
-    return Kernel(features, np.tile([_good(n_dead), dead], (horizon, 1, 1)))
-
-
-def _with_bribes(bribed: Array) -> tuple[Array, Array]:
-    """Mean rewards and scale where `bribed` (H, 2, *A) is 1: BRIBE is paid half of the time."""
-    return BRIBE / 2 * bribed, BRIBE * bribed
-
-
-def _pay(right: Array, *payoffs: Array) -> None:
-    """Add the reward of 1 for the correct action at the last step."""
-    for payoff in payoffs:
+    dead_states = [(0, 0), (0, n_dead), *((0, 0) for _ in right.shape[2:])]
+    payoffs = []
+    for bribe in (BRIBE / 2, BRIBE):  # the mean and the scale
+        payoff = bribe * bribed + surrendered
         payoff[-1] += right[-1]
-
-
-def _good(n_dead: int) -> Array:
-    """The uniform distribution (S,) over the two good states."""
-    return np.repeat([0.5, 0.0], [2, n_dead])
-
-
-def _with_dead(good: Array, n_dead: int) -> Array:
-    """An array (H, 2, *A) over the good states, with zeros for the dead ones: (H, S, *A)."""
-    return np.pad(good, [(0, 0), (0, n_dead), *((0, 0) for _ in good.shape[2:])])
+        payoffs.append(np.pad(payoff, dead_states))
+    stays = np.pad(right, dead_states)  # only the correct action stays in the good states
+    features = np.stack([stays, 1 - stays], axis=-1).reshape(horizon, -1, 2)
+    good, dead = np.repeat([0.5, 0.0], [2, n_dead]), np.repeat([0.0, 1 / n_dead], [2, n_dead])
+    return {
+        "transitions": Kernel(features, np.tile([good, dead], (horizon, 1, 1))),
+        "rewards": payoffs[0],
+        "initial": good,
+        "reward_scale": payoffs[1],
+    }

@@ -100,7 +100,7 @@ class ObservedEnv(ABC):
 
     def rewards(self, step: int, observations: Array) -> Array:
         """The mean rewards (n, A), if they are known."""
-        raise ValueError(f"the rewards of {self.name} are not known; use reward='learnt'")
+        raise ValueError(f"the rewards of {self.name} are not known; use reward='learned'")
 
     def twin(self) -> Twin | None:
         """The finite twin, or None."""
@@ -141,7 +141,7 @@ def check_observed(name: str, what: str, values: Array, when: str) -> None:
         finite = np.isfinite(values.astype(np.float32)).all()
     if not finite:
         raise ArithmeticError(
-            f"{name} gave a NaN or infinity as {what!r} at {when}; it must be finite in"
+            f"{name} returned a NaN or infinity as {what!r} at {when}; it must be finite in"
             " float32, below 3.4e38, so rescale it in the environment"
         )
 

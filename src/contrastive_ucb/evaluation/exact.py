@@ -7,8 +7,6 @@
 | V_1^{br(nu),nu}, V_1^{pi,br(pi)} | `best_responses` | values of best responses               |
 | their difference                 | `exploitability` | the duality gap                        |
 | V_1 of a Nash equilibrium        | `nash_value`     |                                        |
-| d~_h^pi                          | `rolled_in`      | policy to step h, then uniform action  |
-| d-breve_h^pi                     | `one_step_later` | one step after d~_{h-1}, again uniform |
 | zeta, xi                         | `model_error`    | mean squared L1 distance of kernels    |
 
 z = (s, a) is the number s * A + a. Values are those from the initial distribution, in games those
@@ -23,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.envs.kernel import Kernel
+from contrastive_ucb.envs.kernel import Kernel, squared_distance
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 from contrastive_ucb.planning.markov_game import independent, plan_nash, reply_values
@@ -112,42 +110,7 @@ def nash_value(game: TabularGame) -> float:
     return nash(game).value
 
 
-# Data distributions and the error of learned kernels
-
-
-def rolled_in(occupancy: Array, n_actions: int) -> Array:
-    """d~_h(s,a) = d_h(s) / A (l.176).   occupancy (..., H, S) -> (..., H, Z)"""
-    return np.repeat(occupancy, n_actions, axis=-1) / n_actions
-
-
-def one_step_later(kernel: Kernel, d_tilde: Array) -> Array:
-    """d-breve_h(s,a) = sum_z d~_{h-1}(z) P_{h-1}(s|z) / A, for the true kernel (l.176).
-
-    d_tilde  (..., H, Z); returns (..., H, Z), zero at the first step
-    """
-    n_actions = d_tilde.shape[-1] // kernel.n_states
-    leading = np.broadcast_shapes(kernel.features.shape[:-3], d_tilde.shape[:-2])
-    d_breve = np.zeros(leading + d_tilde.shape[-2:])
-    for h in range(1, d_tilde.shape[-2]):
-        arrivals = kernel.push(h - 1, d_tilde[..., h - 1, :])
-        d_breve[..., h, :] = rolled_in(arrivals, n_actions)
-    return d_breve
-
-
-def squared_distance(true: Kernel, learned: Kernel, chunk: int = 1 << 18) -> Array:
-    """||P_h(.|z) - P^_h(.|z)||_1^2 for every z   (..., H, Z)
-
-    chunk  number of table entries per seed in memory; it does not depend on the number of seeds,
-           so that sums have the same rounding in a batch and in a single run
-    """
-    n_steps, n_pairs = true.features.shape[-3:-1]
-    at_once = max(1, chunk // (n_steps * true.n_states))
-    parts = []
-    for first in range(0, n_pairs, at_once):
-        pairs = slice(first, first + at_once)
-        gap = _rows(true, pairs) - _rows(learned, pairs)  # (..., H, Z', S)
-        parts.append(np.abs(gap, out=gap).sum(-1) ** 2)
-    return np.concatenate(parts, axis=-1)
+# The error of learned kernels
 
 
 def model_error(true: Kernel, learned: Kernel, weights: Array, chunk: int = 1 << 18) -> Array:
@@ -158,26 +121,14 @@ def model_error(true: Kernel, learned: Kernel, weights: Array, chunk: int = 1 <<
     return np.asarray((weights * squared_distance(true, learned, chunk)).sum(-1))
 
 
-def _rows(kernel: Kernel, pairs: slice) -> Array:
-    """P_h(s'|z) of all steps for a range of z   (..., H, Z', S)"""
-    return Kernel(kernel.features[..., pairs, :], kernel.measures).table()
-
-
 # Elliptical potential
 
 
-class Potential(NamedTuple):
-    """Both sides of the elliptical potential lemma; `spent` is at most `allowed`."""
-
-    spent: Array
-    allowed: Array
-
-
-def potential(gains: Array, ridge: float) -> Potential:
-    """sum_k tr(G_k inv(Sigma_{k-1})) and 2 log(det Sigma_K / det Sigma_0)  (l.1814, fact F5).
+def potential(gains: Array, ridge: float) -> tuple[Array, Array]:
+    """sum_k tr(G_k inv(Sigma_{k-1})) <= 2 log(det Sigma_K / det Sigma_0)  (l.1814, fact F5).
 
     gains  G_k     (K, ..., d, d)  positive semidefinite, trace at most 1
-    ridge  lambda                  Sigma_0 = lambda I; returns two arrays (...)
+    ridge  lambda                  Sigma_0 = lambda I; returns both sides, each (...)
 
     The paper requires lambda > 0 only, but the lemma uses x <= 2 log(1 + x), which holds up to
     x = 2.51: a single G = 1 with lambda = 0.1 spends 10 and is allowed 4.8. The lemma holds for
@@ -190,36 +141,30 @@ def potential(gains: Array, ridge: float) -> Potential:
     before = np.concatenate([np.broadcast_to(start, gains[:1].shape), after[:-1]])
     spent = np.trace(np.linalg.solve(before, gains), axis1=-2, axis2=-1).sum(0)
     allowed = 2 * (np.linalg.slogdet(after[-1])[1] - np.linalg.slogdet(start)[1])
-    return Potential(np.asarray(spent), np.asarray(allowed))
+    return np.asarray(spent), np.asarray(allowed)
 
 
 # Checks
 
 
-def _check_tabular(env: object) -> None:
-    """Raise for environments with observations, whose policies are functions and not tables."""
+def _check_kind(env: object, kind: type, message: str) -> None:
+    """Raise unless `env` is a finite environment of this kind."""
     if isinstance(env, ObservedEnv):
         raise ValueError(
             f"{env.name} has observations, which have no table of values; the measured gap is in"
             " result.gap and result.summary of result = agent.learn(...)"
         )
+    if not isinstance(env, kind):
+        raise ValueError(f"{type(env).__name__} is not {message}")
 
 
 def _check_mdp(mdp: TabularMDP) -> None:
-    _check_tabular(mdp)
-    if not isinstance(mdp, TabularMDP):
-        raise ValueError(
-            f"{type(mdp).__name__} is not an MDP; for games use nash_value and exploitability"
-        )
+    _check_kind(mdp, TabularMDP, "an MDP; for games use nash_value and exploitability")
 
 
 def _check_game(game: TabularGame) -> None:
-    _check_tabular(game)
-    if not isinstance(game, TabularGame):
-        raise ValueError(
-            f"{type(game).__name__} is not a game of two players; for MDPs use optimal_value and"
-            " suboptimality"
-        )
+    message = "a game of two players; for MDPs use optimal_value and suboptimality"
+    _check_kind(game, TabularGame, message)
 
 
 def _policies(game: TabularGame, row: ArrayLike, column: ArrayLike) -> tuple[Array, Array]:

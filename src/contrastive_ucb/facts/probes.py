@@ -35,7 +35,8 @@ from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.sampler import Tuples
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.evaluation.exact import model_error, potential
-from contrastive_ucb.evaluation.trackers import GameTracker, MDPTracker
+from contrastive_ucb.evaluation.game_tracker import GameTracker
+from contrastive_ucb.evaluation.trackers import MDPTracker
 from contrastive_ucb.facts.bounds import potential_corrected, potential_printed, recovery_bound
 from contrastive_ucb.planning.value_iteration import occupancy
 from contrastive_ucb.representation.tabular_fit import FiniteModel
@@ -183,7 +184,7 @@ def future_spread(agent: Learner[Any], k: float) -> Array:
     gamma, lambda and the number of visits are those of round k.
     """
     assert agent.kernel is not None  # after at least one round
-    scale, ridge = agent.schedule(int(k))
+    scale, ridge = agent.model.schedule(int(k))
     visits = torch.from_numpy(agent.totals.rolled_in * (k / agent.n_rounds))
     phi = torch.from_numpy(agent.kernel.features)
     divisor = int(k) if agent.config.covariance == "averaged" else 1

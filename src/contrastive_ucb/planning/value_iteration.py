@@ -5,6 +5,7 @@
 | Q_h, V_h | q, v      | (..., H, S[, A])  |
 | pi_h     | policy    | (..., H, S, A)    |
 | d_h^pi   | occupancy | (..., H, S)       |
+| d~_h     | rolled_in | (..., H, Z)       |
 
 The leading axes are seeds; they broadcast, so one kernel can be used with many policies. The Z x S
 table of the kernel is not computed.
@@ -62,6 +63,25 @@ def occupancy(kernel: Kernel, policy: Array, initial: Array) -> Array:
         mass = d[..., h, :, None] * policy[..., h, :, :]
         d[..., h + 1, :] = kernel.push(h, mass.reshape(*mass.shape[:-2], -1))
     return d
+
+
+def rolled_in(occupancy: Array, n_actions: int) -> Array:
+    """d~_h(s,a) = d_h(s) / A (l.176).   occupancy (..., H, S) -> (..., H, Z)"""
+    return np.repeat(occupancy, n_actions, axis=-1) / n_actions
+
+
+def one_step_later(kernel: Kernel, d_tilde: Array) -> Array:
+    """d-breve_h(s,a) = sum_z d~_{h-1}(z) P_{h-1}(s|z) / A, for the true kernel (l.176).
+
+    d_tilde  (..., H, Z); returns (..., H, Z), zero at the first step
+    """
+    n_actions = d_tilde.shape[-1] // kernel.n_states
+    leading = np.broadcast_shapes(kernel.features.shape[:-3], d_tilde.shape[:-2])
+    d_breve = np.zeros(leading + d_tilde.shape[-2:])
+    for h in range(1, d_tilde.shape[-2]):
+        arrivals = kernel.push(h - 1, d_tilde[..., h - 1, :])
+        d_breve[..., h, :] = rolled_in(arrivals, n_actions)
+    return d_breve
 
 
 def _backup(kernel: Kernel, step: int, rewards: Array, later: Array) -> Array:

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.data.negatives import Negatives
-from contrastive_ucb.data.observations import Floats, ObservationData, Sampler
+from contrastive_ucb.data.observations import Floats, ObservationData
+from contrastive_ucb.data.sampler import Sampler
 from contrastive_ucb.representation.neural import (
     Fitted,
     NeuralClass,

@@ -114,13 +114,15 @@ class Problem:
 
     def agent(self, seeds: Sequence[int]) -> Learner[Any]:
         """The agent for these seeds; imports the algorithms."""
-        from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
-        from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
-
         env_seeds = [seed if self.env_seed is None else self.env_seed for seed in seeds]
         envs: list[Any] = [make_env(self.env, self.env_settings, seed) for seed in env_seeds]
-        kind = ContrastiveULCB if self._is_game else ContrastiveUCB
-        return kind(envs, seed=list(seeds), algo=self.algo, **self.agent_settings)
+        if self._is_game:
+            from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
+
+            return ContrastiveULCB(envs, seed=list(seeds), algo=self.algo, **self.agent_settings)
+        from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+
+        return ContrastiveUCB(envs, seed=list(seeds), algo=self.algo, **self.agent_settings)
 
     @property
     def is_observed(self) -> bool:

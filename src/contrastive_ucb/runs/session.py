@@ -9,21 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.agents.finite.learner import Learner
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.events import on_grid
-from contrastive_ucb.envs.observed import ObservedEnv
-from contrastive_ucb.evaluation.trackers import (
-    GameOnTwin,
-    GameTracker,
-    MDPTracker,
-    OnTwin,
-    ReturnTracker,
-    StopRule,
-    Tracker,
-    play,
-)
+from contrastive_ucb.evaluation.trackers import OnTwin, StopRule, make_tracker, play
 
 
 @dataclass(frozen=True)
@@ -49,8 +38,7 @@ class Session:
 
     def __init__(self, agent: Learner[Any]):
         self.agent = agent
-        self.tracked = _tracked(agent)  # the agent, or its projection on a finite twin
-        self.tracker = _tracker(self.tracked)
+        self.tracked, self.tracker = make_tracker(agent)  # the agent, or it on a finite twin
         self.rule = _stop_rule(agent)
         self.latest: dict[str, Array] = {}  # the newest value of every metric
 
@@ -127,31 +115,13 @@ class Session:
             self.rule.note(returns, agent.n_rounds)
             figures["return"] = returns.mean(keepdims=True)
         figures["bonus/mean"] = agent.bonus.mean((1, 2, 3))
-        figures["bonus/logdet"] = agent.log_det
-        return figures | agent.model.metrics
+        figures["bonus/logdet"] = agent.model.log_det
+        return {**figures, **agent.model.metrics}
 
     def _rule_summary(self, latest: dict[str, float]) -> dict[str, Any]:
         if self.rule is None:
             return {}
         return {"return": latest["return"], "solved_at": self.rule.solved_at or None}
-
-
-def _tracked(agent: Learner[Any]) -> Any:
-    """What is measured: the tables of the agent, or those of its projection on a finite twin."""
-    env = agent.envs[0]
-    twin = env.twin() if isinstance(env, ObservedEnv) else None
-    if twin is None:
-        return agent
-    return (GameOnTwin if isinstance(agent, ContrastiveULCB) else OnTwin)(agent, twin)
-
-
-def _tracker(tracked: Any) -> Tracker[Any]:
-    """The tracker for it."""
-    if isinstance(tracked, (ContrastiveULCB, GameOnTwin)):
-        return GameTracker(tracked)
-    if isinstance(tracked, Learner) and isinstance(tracked.envs[0], ObservedEnv):
-        return ReturnTracker(tracked)
-    return MDPTracker(tracked)
 
 
 def _stop_rule(agent: Learner[Any]) -> StopRule | None:

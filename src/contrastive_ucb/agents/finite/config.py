@@ -16,8 +16,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 
 from contrastive_ucb.core.checks import check_size, kinds_of
-from contrastive_ucb.data.negatives import Density
-from contrastive_ucb.data.observations import Sampler
+from contrastive_ucb.data.sampler import Density, Sampler
 from contrastive_ucb.envs.batch import Env
 from contrastive_ucb.envs.observed import ObservedEnv
 
@@ -30,7 +29,7 @@ FunctionClass = Literal["counts", "finite"]
 Negatives = Literal["sampled", "exact"]
 ScheduleName = Literal["practical", "theory"]
 CovarianceForm = Literal["sum", "averaged"]
-RewardKnowledge = Literal["auto", "known", "learnt"]
+RewardKnowledge = Literal["auto", "known", "learned", "learnt"]  # the last is an old spelling
 Equilibrium = Literal["cce", "midpoint", "tight"]
 
 COUNTS = {  # the smallest value of each setting that is a whole number
@@ -155,6 +154,8 @@ class AgentConfig(NeuralConfig):
     """Pseudo-visits per pair and per latent, distributed like P^-."""
 
     def __post_init__(self) -> None:
+        if self.reward == "learnt":
+            object.__setattr__(self, "reward", "learned")
         for name, kind in kinds_of(type(self)).items():
             _check_setting(name, getattr(self, name), get_args(kind))
         if self.function_class == "finite" and self.features != "contrastive":
@@ -162,10 +163,6 @@ class AgentConfig(NeuralConfig):
                 f"features = {self.features!r} has no effect with function_class = 'finite', which"
                 " is fitted with the contrastive loss; use function_class = 'counts'"
             )
-
-    @property
-    def clips(self) -> bool:
-        return self.clip == "on" or (self.clip == "auto" and self.schedule == "practical")
 
 
 @dataclass(frozen=True)
@@ -227,6 +224,7 @@ def check_tabular(settings: Mapping[str, Any]) -> None:
 
 def resolve(config: C, env: Env) -> C:
     """The configuration for a finite environment, with its suggestions filled in."""
+    check_tabular(vars(config))
     if config.trajectories not in (None, 1):
         raise ValueError(
             f"trajectories = {config.trajectories} is for networks; tables take 1 trajectory per"
@@ -262,7 +260,7 @@ def resolve_neural(config: C, env: ObservedEnv) -> C:
 def _with_suggestions(config: C, env: Env | ObservedEnv, **changes: Any) -> C:
     reward: RewardKnowledge = config.reward
     if reward == "auto":
-        reward = "known" if env.reveals_reward else "learnt"
+        reward = "known" if env.reveals_reward else "learned"
     alpha = env.suggested_alpha if config.alpha is None else config.alpha
     return replace(config, reward=reward, alpha=alpha, **changes)
 

@@ -3,7 +3,7 @@
 | paper              | here                        | shape           | line   |
 |--------------------|-----------------------------|-----------------|--------|
 | Q-bar, V-bar       | `q`, `values`               | (B, H, S[, A])  | 11, 12 |
-| pi^k               | `policies`                  | (B, H, S, A)    | 13     |
+| pi^k               | `planned`, `policies`       | (B, H, S, A)    | 13     |
 
 The baselines are configurations of this class (`presets.PRESETS`).
 """
@@ -40,7 +40,6 @@ class ContrastiveUCB(Learner[AgentConfig]):
     """
 
     kind = "contrastive-ucb"
-    smallest_return = 0.0
 
     def __init__(
         self,
@@ -53,9 +52,7 @@ class ContrastiveUCB(Learner[AgentConfig]):
     ):
         envs, config = _checked_mdps(env), preset(algo, **settings)
         super().__init__(envs, seed, algo, config, negative_distribution)
-        shape = self.model.shape
-        self._policies = np.full(shape, 1 / shape[-1])  # line 1: pi^0
-        self.values = np.zeros(shape[:-1])
+        self.values = np.zeros(self.model.shape[:-1])
 
     def round(self) -> None:
         """One iteration of Algorithm 1. It costs H trajectories, or a multiple with networks."""
@@ -65,8 +62,8 @@ class ContrastiveUCB(Learner[AgentConfig]):
             self.kernel = model.fit()  # lines 6-8
             self.bonus = model.bonus(self.kernel, k)  # lines 9-10
             q, self.values = plan(self.kernel, model.rewards() + self.bonus, self.ceiling)  # 11-12
-            self.policies = greedy(_finite(q, f"round {k}"))  # line 13
-            model.keep(["last"], [self.values], self.limits)  # pi^k at other observations
+            self.planned = greedy(_finite(q, f"round {k}"))  # line 13
+            model.keep(["last"], [self.values], self.ceiling)  # pi^k at other observations
         self.n_rounds = k
 
     def _choose(self, step: int, bounds: list[Array], kept: str) -> Array:
@@ -74,29 +71,17 @@ class ContrastiveUCB(Learner[AgentConfig]):
         return greedy(_finite(bounds[0], f"step {step} of round {self.n_rounds}"))
 
     @property
-    def _planned(self) -> Array:
-        return self._policies
-
-    @property
-    def _planned_values(self) -> list[Array]:
-        return [self.values]
-
-    @property
     def policies(self) -> Array:
         """pi^k of all seeds, (B, H, S, A)."""
         self._check_table("policies")
-        return self._policies
-
-    @policies.setter
-    def policies(self, policies: Array) -> None:
-        self._policies = policies
+        return self.planned
 
     @property
     def policy(self) -> Array:
         """pi^k of the only seed, (H, S, A); see `policies` for several seeds."""
         self._check_table("policy")
         self._check_single_seed("agent.policies")
-        return np.asarray(self._policies[0])
+        return np.asarray(self.planned[0])
 
     def predict(
         self,
@@ -112,16 +97,16 @@ class ContrastiveUCB(Learner[AgentConfig]):
         `episode_start` is accepted for compatibility with Stable-Baselines3.
         """
         self._check_single_seed("agent.policies")
-        (probs,), state = self._policies_at(observation, state, [self._policies[0]], "last")
+        (probs,), state = self._policies_at(observation, state, [self.planned[0]], "last")
         return np.asarray(probs.argmax(-1)), state
 
     def state_of(self, seed: int) -> dict[str, Any]:
-        plan = {"policy": self._policies[seed], "values": self.values[seed]}
+        plan = {"policy": self.planned[seed], "values": self.values[seed]}
         return {**super().state_of(seed), **plan}
 
     def load_states(self, states: list[dict[str, Any]]) -> None:
         super().load_states(states)
-        self._policies = np.stack([state["policy"] for state in states])
+        self.planned = np.stack([state["policy"] for state in states])
         self.values = np.stack([state["values"] for state in states])
 
 

@@ -93,7 +93,6 @@ class ContrastiveULCB(Learner[GameConfig]):
     """
 
     kind = "contrastive-ulcb"
-    smallest_return = -1.0
     _streams = ("round", "act")  # for `drawn`, and for `predict`
 
     def __init__(
@@ -107,11 +106,11 @@ class ContrastiveULCB(Learner[GameConfig]):
     ):
         envs, config = _checked_games(env), game_preset(algo, **settings)
         super().__init__(envs, seed, algo, config, negative_distribution)
-        n_seeds, horizon, n_states, n_joint = self.model.shape
+        n_seeds, horizon, n_states, _ = self.model.shape
         rows, columns = self.model.action_shape
         self.n_actions = rows, columns
         shape = (n_seeds, horizon, n_states)
-        joint = np.full((*shape, rows, columns), 1 / n_joint)  # line 1: sigma^0
+        joint = self.planned.reshape(*shape, rows, columns)  # line 1: sigma^0
         self.bounds = Bounds(joint, np.zeros(shape), np.zeros(shape))
         self.n_stored = n_states if self.is_tabular else 0  # the states of networks change
         start = Profile.uniform((n_seeds, horizon, self.n_stored), self.n_actions)
@@ -135,9 +134,11 @@ class ContrastiveULCB(Learner[GameConfig]):
                 self._joint_policy,
                 self.ceiling,
             )  # lines 11-15
+            self.planned = self.bounds.joint.reshape(model.shape)
             self._store_policies(k)  # line 16
             names = [name for name in PROFILES if getattr(self, name).number[0] == k]
-            model.keep(names, self._planned_values, self.limits)  # sigma^k at other observations
+            values = [self.bounds.v_upper, self.bounds.v_lower]
+            model.keep(names, values, self.ceiling)  # sigma^k at other observations
         self.n_rounds = k
 
     def _store_policies(self, k: int) -> None:
@@ -201,14 +202,6 @@ class ContrastiveULCB(Learner[GameConfig]):
         return self._iota(self.n_rounds + 1)
 
     @property
-    def _planned(self) -> Array:
-        return self.bounds.joint.reshape(self.model.shape)
-
-    @property
-    def _planned_values(self) -> list[Array]:
-        return [self.bounds.v_upper, self.bounds.v_lower]
-
-    @property
     def policies(self) -> tuple[Array, Array]:
         """pi (H, S, A1) and nu (H, S, A2) of the round with the smallest certificate.
 
@@ -259,6 +252,7 @@ class ContrastiveULCB(Learner[GameConfig]):
         self.bounds = Bounds(
             *(np.stack([state["bounds"][name] for state in states]) for name in names)
         )
+        self.planned = self.bounds.joint.reshape(self.model.shape)
         self.last, self.best, self.drawn = (
             Profile.of_states([state[name] for state in states]) for name in PROFILES
         )

@@ -2,7 +2,7 @@
 
 | paper                     | here        | shape         | line  |
 |---------------------------|-------------|---------------|-------|
-| pi^{k-1}                  | `roll_in`   | (B, H, S, A)  | 1, 4  |
+| pi^{k-1}                  | `planned`   | (B, H, S, A)  | 1, 4  |
 | Algorithms 3 and 4        | `sampler`   |               | 4     |
 | D, D~, phi^, psi^, Sigma^ | `model`     |               | 4-9   |
 | P^                        | `kernel`    | (B, H, Z, d)  | 8     |
@@ -17,27 +17,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from contrastive_ucb.agents.finite.config import (
-    AgentConfig,
-    check_tabular,
-    resolve,
-    resolve_neural,
-)
+from contrastive_ucb.agents.finite.config import AgentConfig, resolve, resolve_neural
 from contrastive_ucb.agents.finite.tabular_model import TabularModel
-from contrastive_ucb.bonus.schedule import Coefficients
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
-from contrastive_ucb.data.counts import PairTotals
-from contrastive_ucb.data.sampler import ObservedSampler, Streams, TabularSampler
-from contrastive_ucb.envs.batch import Env, EnvBatch
+from contrastive_ucb.data.sampler import Streams, TabularSampler
+from contrastive_ucb.envs.batch import Env
 from contrastive_ucb.envs.finite_twin import one_hot
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv, check_observed
@@ -49,46 +41,10 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=AgentConfig)
 
 
-class Sampler(Protocol):
-    """`TabularSampler` or `ObservedSampler`: collects the data of one round (line 4)."""
-
-    trajectories_per_round: int
-    steps_per_round: int
-
-    def collect(self, policy: Any) -> Any: ...
-
-
-class Model(Protocol):
-    """`TabularModel` or `NeuralModel`: data, representation and bonus, lines 4 to 10.
-
-    A model has finitely many states to plan on, all S states or M draws of P^-, so that planning is
-    the same for both. The methods are documented in `NeuralModel`.
-    """
-
-    shape: tuple[int, int, int, int]
-    action_shape: tuple[int, ...]
-    initial: Array
-    log_det: Array
-
-    @property
-    def metrics(self) -> dict[str, Array]: ...
-    def schedule(self, k: int, /) -> Coefficients: ...
-    def transaction(self) -> AbstractContextManager[None]: ...
-    def add(self, data: Any, /) -> None: ...
-    def fit(self) -> Kernel: ...
-    def bonus(self, kernel: Kernel, k: int) -> Array: ...
-    def rewards(self) -> Array: ...
-    def keep(self, names: Sequence[str], values: Sequence[Array], limits: Any) -> None: ...
-    def q_bounds(self, name: str, step: int, observations: Array) -> list[Array] | None: ...
-    def state_of(self, seed: int) -> dict[str, Any]: ...
-    def load_states(self, states: list[dict[str, Any]]) -> None: ...
-
-
 class Learner(ABC, Generic[C]):
     """An agent with a model of its environment; a subclass implements the rounds."""
 
     kind: str  # identifies the class of a saved agent
-    smallest_return: float  # relative to the largest return
     _streams: tuple[str, ...] = ()  # random streams in addition to those of the model
 
     def __init__(
@@ -109,49 +65,50 @@ class Learner(ABC, Generic[C]):
                 " per seed, for example [env] * 3 with seed=[0, 1, 2]"
             )
         self.envs, self.algo = _represented(envs, config), algo
-        self.streams: Streams = {}
-        self.config: C
-        self.model: Model
-        self.sampler: Sampler
         self.is_tabular = not isinstance(self.envs[0], ObservedEnv)
+        env: Any = self.envs[0]
+        # Both models have finitely many states to plan on, all S states or M draws of P^-, so that
+        # planning is the same for both.
+        self.model: Any  # TabularModel or NeuralModel: data, representation and bonus
+        self.sampler: Any  # TabularSampler or ObservedSampler
         if self.is_tabular:
-            self._make_tabular(config, negative_distribution)
+            self.config = resolve(config, env)
+            finite: Any = self.envs
+            tables = TabularModel(finite, self.seeds, self.config, negative_distribution)
+            self.model, self.tables, self.batch = tables, tables, tables.batch
+            self.totals, self.negatives = tables.totals, tables.negatives
+            self.streams = self._make_streams(TabularModel.streams)
+            self.sampler = TabularSampler(self.batch, self.negatives, self.streams)
         else:
-            self._make_neural(config, negative_distribution)
+            from contrastive_ucb.agents.finite.neural_model import NeuralModel  # imports torch
+            from contrastive_ucb.data.observations import ObservedSampler
+
+            if len(self.envs) > 1:
+                raise ValueError(
+                    f"networks are trained one seed at a time, got {len(self.envs)} seeds; create"
+                    " one agent per seed"
+                )
+            if negative_distribution is not None:
+                raise ValueError(
+                    "negative_distribution is for tables; for observations use density"
+                )
+            self.config = resolve_neural(config, env)
+            self.streams = self._make_streams(NeuralModel.streams)
+            self.model = NeuralModel(env, self.config, self.streams)
+            self.sampler = ObservedSampler(env, self.model.trajectories, self.streams)
+        shape = self.model.shape
         self.n_rounds = 0
         self.kernel: Kernel | None = None
-        self.bonus = np.zeros(self.model.shape)
-        horizon = self.model.shape[1]
+        self.planned = np.full(shape, 1 / shape[-1])  # line 1: uniform; joint in a game
+        self.bonus = np.zeros(shape)
+        clip, schedule = self.config.clip, self.config.schedule
+        clips = clip == "on" or (clip == "auto" and schedule == "practical")
         # H - h + 1, the largest return from step h on; None leaves Q unclipped as in the paper
-        self.ceiling = np.arange(horizon, 0.0, -1.0) if self.config.clips else None
+        self.ceiling = np.arange(shape[1], 0.0, -1.0) if clips else None
 
-    def _make_tabular(self, config: C, negative_distribution: Array | None) -> None:
-        check_tabular(vars(config))
-        envs: list[Any] = self.envs
-        self.config = resolve(config, envs[0])
-        self._make_streams(TabularModel.streams)
-        model = TabularModel(envs, self.seeds, self.config, negative_distribution)
-        self.model, self.sampler = model, TabularSampler(model.batch, model.negatives, self.streams)
-
-    def _make_neural(self, config: C, negative_distribution: Array | None) -> None:
-        from contrastive_ucb.agents.finite.neural_model import NeuralModel  # imports torch
-
-        if len(self.envs) > 1:
-            raise ValueError(
-                f"networks are trained one seed at a time, got {len(self.envs)} seeds; create one"
-                " agent per seed"
-            )
-        if negative_distribution is not None:
-            raise ValueError("negative_distribution is for tables; for observations use density")
-        env: Any = self.envs[0]
-        self.config = resolve_neural(config, env)
-        self._make_streams(NeuralModel.streams)
-        model = NeuralModel(env, self.config, self.streams)
-        self.model, self.sampler = model, ObservedSampler(env, model.trajectories, self.streams)
-
-    def _make_streams(self, names: tuple[str, ...]) -> None:
-        for name in (*names, *self._streams):
-            self.streams[name] = [stream(seed, name) for seed in self.seeds]
+    def _make_streams(self, names: tuple[str, ...]) -> Streams:
+        names = (*names, *self._streams)
+        return {name: [stream(seed, name) for seed in self.seeds] for name in names}
 
     def __repr__(self) -> str:
         name, env = type(self).__name__, self.envs[0].name
@@ -162,16 +119,6 @@ class Learner(ABC, Generic[C]):
     def round(self) -> None:
         """One iteration of the algorithm."""
 
-    @property
-    @abstractmethod
-    def _planned(self) -> Array:
-        """The policy at the states planned on, joint in a game   (B, H, S, A)"""
-
-    @property
-    @abstractmethod
-    def _planned_values(self) -> list[Array]:
-        """V-upper of the last plan, and in a game V-lower, each (B, H, S)"""
-
     @abstractmethod
     def _choose(self, step: int, bounds: list[Array], kept: str) -> Array:
         """The (joint) policy of a stored round, given its Q-upper and in a game Q-lower.
@@ -180,17 +127,12 @@ class Learner(ABC, Generic[C]):
         """
 
     @property
-    def limits(self) -> tuple[Array, Array] | None:
-        """The smallest and the largest Q_h, each (H,); None: not clipped."""
-        return None if self.ceiling is None else (self.smallest_return * self.ceiling, self.ceiling)
-
-    @property
     def roll_in(self) -> Any:
         """pi^{k-1}, with uniform actions mixed in for epsilon-greedy and uniform exploration.
 
         A table (B, H, S, A), or for observations the function `acts`.
         """
-        return self.mixed(self._planned) if self.is_tabular else self.acts
+        return self.mixed(self.planned) if self.is_tabular else self.acts
 
     def acts(self, step: int, observations: Array) -> Array:
         """The roll-in policy at observations   (n, D) -> (n, A)"""
@@ -218,7 +160,7 @@ class Learner(ABC, Generic[C]):
         if bounds is None:
             n_joint = self.model.shape[-1]
             policy = np.full((len(observations), n_joint), 1 / n_joint)
-            return policy, [np.zeros(len(policy)) for _ in self._planned_values]
+            return policy, [np.zeros(len(policy)) for _ in self.model.action_shape]
         policy = self._choose(step, bounds, kept)
         return policy, [np.asarray((policy * q).sum(-1)) for q in bounds]
 
@@ -244,41 +186,12 @@ class Learner(ABC, Generic[C]):
     @property
     def trajectories(self) -> int:
         """Trajectories sampled so far."""
-        return self.n_rounds * self.sampler.trajectories_per_round
+        return int(self.n_rounds * self.sampler.trajectories_per_round)
 
     @property
     def env_steps(self) -> int:
         """Environment steps so far."""
-        return self.n_rounds * self.sampler.steps_per_round
-
-    @property
-    def log_det(self) -> Array:
-        """log det Sigma^ of the last round, summed over steps   (B,)"""
-        return self.model.log_det
-
-    def schedule(self, k: int) -> Coefficients:
-        """gamma_k and lambda_k."""
-        return self.model.schedule(k)
-
-    @property
-    def tables(self) -> TabularModel:
-        """The model of a finite environment; an error for observations."""
-        if not isinstance(self.model, TabularModel):
-            raise ValueError("this agent learns from observations; it has no tables")
-        return self.model
-
-    @property
-    def batch(self) -> EnvBatch:
-        return self.tables.batch
-
-    @property
-    def totals(self) -> PairTotals:
-        return self.tables.totals
-
-    @property
-    def negatives(self) -> Array:
-        """P^- (S,)"""
-        return self.tables.negatives
+        return int(self.n_rounds * self.sampler.steps_per_round)
 
     @cached_property
     def session(self) -> Session:

@@ -35,8 +35,8 @@ from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.random_streams import restore_stream, stream_state
 from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.data.negatives import Negatives
-from contrastive_ucb.data.observations import ObservationData, Transitions
-from contrastive_ucb.data.sampler import Streams, check_transitions
+from contrastive_ucb.data.observations import ObservationData, Transitions, check_transitions
+from contrastive_ucb.data.sampler import Streams
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv, Twin
 from contrastive_ucb.planning.lookahead import Lookahead, Uncertainty, ahead_of, kernel_on
@@ -146,17 +146,17 @@ class NeuralModel:
         self,
         names: Sequence[str],
         values: Sequence[Array],
-        limits: tuple[Array, Array] | None,
+        ceiling: Array | None,
     ) -> None:
         """Store the policy of this round, as a function of observations, under these names.
 
-        values  V-upper (1, H, M), and in games V-lower
-        limits  the smallest and the largest Q_h, each (H,); None: not clipped
+        values   V-upper (1, H, M), and in games V-lower
+        ceiling  (H,) the largest Q_h; the smallest is 0, in games its negative. None: not clipped
         """
         assert self.fitted is not None
         ahead = np.stack([ahead_of(self.kernel, bound[0]) for bound in values])
-        low, high = limits or (None, None)
-        policy = Lookahead(self.fitted, self.uncertainty, ahead, low, high)
+        low = None if ceiling is None else (len(values) == 2) * -ceiling
+        policy = Lookahead(self.fitted, self.uncertainty, ahead, low, ceiling)
         self.kept = {**self.kept, **dict.fromkeys(names, policy)}
 
     def q_bounds(self, name: str, step: int, observations: Array) -> list[Array] | None:

@@ -18,47 +18,58 @@ For games, with Contrastive ULCB as the loop:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Generic, TypeVar
 
 from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig
 from contrastive_ucb.core.checks import check_names, hint
 
-CONTRASTIVE_UCB = AgentConfig()
-NO_BONUS = replace(CONTRASTIVE_UCB, alpha=0.0)
-PRESETS: dict[str, AgentConfig] = {
-    "contrastive-ucb": CONTRASTIVE_UCB,
-    "rep-ucb": replace(CONTRASTIVE_UCB, features="likelihood"),
-    "lsvi-ucb": replace(CONTRASTIVE_UCB, features="true"),
-    "ucbvi": replace(CONTRASTIVE_UCB, features="table"),
-    "no-bonus": NO_BONUS,
-    "epsilon-greedy": replace(NO_BONUS, epsilon=0.1),
-    "uniform": replace(NO_BONUS, epsilon=1.0),
-}
-
-CONTRASTIVE_ULCB = GameConfig()
-GAME_NO_BONUS = replace(CONTRASTIVE_ULCB, alpha=0.0)
-GAME_PRESETS: dict[str, GameConfig] = {
-    "contrastive-ulcb": CONTRASTIVE_ULCB,
-    "rep-ulcb": replace(CONTRASTIVE_ULCB, features="likelihood"),
-    "omni-vi": replace(CONTRASTIVE_ULCB, features="true"),
-    "midpoint-nash": replace(CONTRASTIVE_ULCB, equilibrium="midpoint"),
-    "tight-cce": replace(CONTRASTIVE_ULCB, equilibrium="tight"),
-    "no-bonus": GAME_NO_BONUS,
-    "uniform": replace(GAME_NO_BONUS, epsilon=1.0),
-}
-
-# Settings, besides `features`, that define a baseline and cannot be changed.
-DEFINING = {
-    "no-bonus": ("alpha",),
-    "epsilon-greedy": ("alpha",),
-    "uniform": ("alpha", "epsilon"),
-    "midpoint-nash": ("equilibrium",),
-    "tight-cce": ("equilibrium",),
-}
-
 C = TypeVar("C", bound=AgentConfig)
+
+
+@dataclass(frozen=True)
+class Presets(Mapping[str, C], Generic[C]):
+    """Configurations by name: their differences from the defaults, built when asked for."""
+
+    kind: type[C]
+    differences: Mapping[str, Mapping[str, Any]]
+
+    def __getitem__(self, name: str) -> C:
+        return self.kind(**self.differences[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.differences)
+
+    def __len__(self) -> int:
+        return len(self.differences)
+
+
+PRESETS = Presets(
+    AgentConfig,
+    {
+        "contrastive-ucb": {},
+        "rep-ucb": {"features": "likelihood"},
+        "lsvi-ucb": {"features": "true"},
+        "ucbvi": {"features": "table"},
+        "no-bonus": {"alpha": 0.0},
+        "epsilon-greedy": {"alpha": 0.0, "epsilon": 0.1},
+        "uniform": {"alpha": 0.0, "epsilon": 1.0},
+    },
+)
+GAME_PRESETS = Presets(
+    GameConfig,
+    {
+        "contrastive-ulcb": {},
+        "rep-ulcb": {"features": "likelihood"},
+        "omni-vi": {"features": "true"},
+        "midpoint-nash": {"equilibrium": "midpoint"},
+        "tight-cce": {"equilibrium": "tight"},
+        "no-bonus": {"alpha": 0.0},
+        "uniform": {"alpha": 0.0, "epsilon": 1.0},
+    },
+)
+FREE = {"epsilon-greedy": "epsilon"}  # the only difference of a preset that can be changed
 
 
 def preset(name: str, **changes: Any) -> AgentConfig:
@@ -71,17 +82,16 @@ def game_preset(name: str, **changes: Any) -> GameConfig:
     return _changed(name, GAME_PRESETS, changes)
 
 
-def _changed(name: str, presets: Mapping[str, C], changes: Mapping[str, Any]) -> C:
-    if name not in presets:
+def _changed(name: str, presets: Presets[C], changes: Mapping[str, Any]) -> C:
+    if name not in presets.differences:
         raise ValueError(_unknown(name, presets))
-    base = presets[name]
-    check_names(changes, (field.name for field in fields(base)))
+    check_names(changes, (field.name for field in fields(presets.kind)))
     given = {key: value for key, value in changes.items() if value is not None}
-    for key in ("features", *DEFINING.get(name, ())):
-        value = getattr(base, key)
-        if given.get(key, value) != value:
+    differences = presets.differences[name]
+    for key, value in {"features": AgentConfig.features, **differences}.items():
+        if given.get(key, value) != value and key != FREE.get(name):
             raise ValueError(f"{name} is defined by {key} = {value}, got {given[key]!r}")
-    return replace(base, **given)
+    return presets.kind(**{**differences, **given})
 
 
 def _unknown(name: str, presets: Mapping[str, AgentConfig]) -> str:

@@ -27,8 +27,13 @@ from contrastive_ucb.data.counts import PairTotals
 from contrastive_ucb.data.sampler import Tuples
 from contrastive_ucb.envs.batch import Env, EnvBatch
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.representation.known_features import TableModel, TrueFeaturesModel
-from contrastive_ucb.representation.tabular_fit import CountsModel, FiniteModel, class_around
+from contrastive_ucb.representation.tabular_fit import (
+    CountsModel,
+    FiniteModel,
+    TableModel,
+    TrueFeaturesModel,
+    class_around,
+)
 
 REWARD_RIDGE = 0.1  # of the regression of rewards on pairs
 
@@ -67,11 +72,7 @@ class TabularModel:
         self.schedule = make_schedule(config, self.batch, self.negatives, self.representation)
         self.totals = PairTotals(self.batch.n_seeds, self.batch.horizon, self.batch.n_pairs)
         self.log_det = np.zeros(self.batch.n_seeds)
-
-    @property
-    def metrics(self) -> dict[str, Array]:
-        """Metrics of the last fit: none."""
-        return {}
+        self.metrics: dict[str, Array] = {}  # of the last fit: none
 
     def transaction(self) -> AbstractContextManager[None]:
         """No round is undone: a failed round keeps its data."""
@@ -101,7 +102,7 @@ class TabularModel:
             width, log_dets = elliptical_width(phi, chol), log_det(chol)
         self.log_det = log_dets.sum(-1)
         beta = bonus(width, scale, 2.0 * self.batch.horizon).reshape(self.shape)
-        if config.reward == "learnt":
+        if config.reward == "learned":
             visits = totals.visits.reshape(self.shape)
             beta = beta + (config.alpha or 0.0) * config.reward_alpha / np.sqrt(visits + 1)
         return np.asarray(beta)
@@ -113,7 +114,7 @@ class TabularModel:
         mean = self.totals.rewards / (self.totals.visits + REWARD_RIDGE)  # 0 without visits
         return mean.reshape(self.shape)
 
-    def keep(self, names: Sequence[str], values: Sequence[Array], limits: Any) -> None:
+    def keep(self, names: Sequence[str], values: Sequence[Array], ceiling: Array | None) -> None:
         """Nothing to do: the tables of the agent hold the policy at every state."""
 
     def q_bounds(self, name: str, step: int, observations: Array) -> list[Array] | None:
