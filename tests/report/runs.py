@@ -173,6 +173,10 @@ def fact(**changes: Any) -> dict[str, Any]:
         "required": True,
         "seconds": 12.5,
         "paper": "l.317",
+        "part": "",
+        "note": "",
+        "measure": "zeta",
+        "group": "facts",
         **changes,
     }
 

@@ -1,14 +1,11 @@
-"""The experiments behind the README and the demo are commands that `cucb` understands."""
+"""The experiments behind the README are commands that `cucb` understands."""
 
 import runpy
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from contrastive_ucb.commands import solve
-from contrastive_ucb.commands.demo import Demo, problems_of, solve_command
-from contrastive_ucb.runs.problem import Problem, make_env
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = runpy.run_path(str(ROOT / "benchmarks" / "finite_results.py"))["EXPERIMENTS"]
@@ -43,24 +40,3 @@ def test_the_committed_results_are_those_of_the_script():
     for folder, names in EXPERIMENTS.items():
         kept = {path.stem for path in (ROOT / "results" / folder).glob("*.json")}
         assert kept <= {*names, "bench-theory", "bench-games"}
-
-
-def test_the_demos_commands_are_the_demos_runs():
-    demo = Demo(seed=4, seeds=2, game_rounds=30)
-    problems = problems_of(demo)
-    assert [p.env for p in problems[-8:]] == ["lowrank-game"] * 5 + ["lock-game"] * 3
-    for problem in problems:
-        text = solve_command(problem, demo)
-        shown, options = understand(text)
-        assert (options.seed, options.seeds) == (4, 2)
-        assert (shown.env, shown.algo, shown.rounds) == (problem.env, problem.algo, problem.rounds)
-        envs = [make_env(one.env, one.env_settings, 4) for one in (shown, problem)]
-        np.testing.assert_array_equal(envs[0].rewards, envs[1].rewards)
-    assert "--n-actions 3" in text
-    assert "--n-column-actions" not in text
-
-
-def test_different_numbers_of_actions_are_both_shown():
-    text = solve_command(Problem("lock-game", {"n_actions": [3, 4]}, "uniform", {}, 5), Demo())
-    assert "--n-actions 3 --n-column-actions 4" in text
-    assert understand(text)[0].env_settings["n_actions"] == [3, 4]

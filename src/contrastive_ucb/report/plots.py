@@ -11,7 +11,7 @@ import io
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,14 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    PercentFormatter,
+)
 
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.files import write_atomically
@@ -351,13 +358,15 @@ def solving_figure(
     title: str,
     ylabel: str,
     solved_title: str,
-    dress: Callable[[Axes], None],
     xlabel: str = "round $k$",
+    percent: bool = False,
+    limit: float | None = None,
 ) -> Figure:
     """A line per seed and the mean of each agent, above the number of seeds that solved the task.
 
-    solved  (solved seeds, seeds) of each agent
-    dress   sets the limits of the upper panel
+    solved   (solved seeds, seeds) of each agent
+    percent  whether values are fractions, shown as percentages up to 100%
+    limit    a value to mark with a dotted line
     """
     upper, lower = 2.7, 0.4 + ROW * len(solved)
     with house_style():
@@ -366,7 +375,12 @@ def solving_figure(
         ends = [_draw_seeds(above, curve) for curve in curves]
         above.margins(x=0)
         above.set(title=title, xlabel=xlabel, ylabel=ylabel)
-        dress(above)
+        most = 1.0 if percent else max(1.0, float(above.dataLim.y1))
+        above.set_ylim(-0.03 * most, 1.05 * most)
+        if percent:
+            above.yaxis.set_major_formatter(PercentFormatter(1.0))
+        if limit is not None:
+            above.axhline(limit, color=GRAY, linestyle=":", linewidth=1.2)
         label_ends(above, ends, upper - 0.8)
         draw_solved(below, solved)
         below.set_title(solved_title)
