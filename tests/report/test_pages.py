@@ -41,15 +41,6 @@ def test_inline_code_and_bold_are_elements() -> None:
     assert "`" not in text.split("<script>")[0].split("</style>")[1]
 
 
-def test_tables_scroll_and_have_footers() -> None:
-    made = table(["a", "b"], [["x", "1"], ["total", "2"]])
-    object.__setattr__(made, "footer", 1)
-    text = render("T", [Section("H", tables=(made,))])
-    assert re.search(r'<div class="scroll" tabindex="0">\s*<table>', text)
-    assert re.search(r'<tfoot>\s*<tr><th scope="row">total</th><td>2</td></tr>', text)
-    assert re.search(r"\.scroll[^}]*overflow-x: auto", text)
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_complete_and_load_nothing(name: str, tmp_path: Path) -> None:
     text = make_page(name, tmp_path).read_text(encoding="utf-8")
@@ -144,6 +135,6 @@ def test_the_demo_page_shows_only_the_runs_of_the_grid(tmp_path: Path) -> None:
 
 def test_unfinished_runs_of_the_demo_are_named(tmp_path: Path) -> None:
     write_demo(tmp_path)
-    write_run(tmp_path, "uniform", "lock", 7, suite="demo", finished=False)
+    write_run(tmp_path, "uniform", "lock", 7, finished=False)
     text = write_demo_page(tmp_path, tmp_path / "a.html").read_text()
     assert "Unfinished and left out: uniform seed 7." in text

@@ -14,7 +14,6 @@ from runs.sweep_runs import jobs_of, train_table
 from contrastive_ucb.report.load import Loaded, load
 from contrastive_ucb.report.scores import (
     BINS,
-    POINTS,
     RETURN,
     aggregate,
     comparable,
@@ -157,15 +156,6 @@ def test_a_curve_has_the_steps_that_all_seeds_have(tmp_path: Path) -> None:
     assert curve_of(curves, runs, "nothing")[0].size == 0
     twice = pd.concat([curves, curves[curves["step"] == 64].assign(value=9.0)])
     assert (curve_of(twice, runs, "zeta")[1][:, -1] == 9.0).all()  # the last value counts
-
-
-def test_long_curves_keep_their_ends() -> None:
-    steps = np.arange(1, 1001)
-    curves = pd.DataFrame({"run": "a", "step": steps, "tag": "x", "value": steps / 2})
-    found, values = curve_of(curves, ["a"], "x")
-    assert len(found) == POINTS
-    assert (found[0], found[-1]) == (1, 1000)
-    np.testing.assert_array_equal(values[0], found / 2)
 
 
 def test_returns_are_averaged_in_intervals() -> None:

@@ -19,7 +19,6 @@ from contrastive_ucb.report.tables import (
     NOTHING,
     score_table,
     scores_csv,
-    seeds_text,
     solved_table,
     summary_table,
     table,
@@ -106,7 +105,7 @@ def test_solved_seeds(tmp_path: Path) -> None:
 
 def test_summaries_equal_a_hand_computation(tmp_path: Path) -> None:
     write_demo(tmp_path)
-    write_run(tmp_path, "uniform", "lock", 9, suite="demo", finished=False)
+    write_run(tmp_path, "uniform", "lock", 9, finished=False)
     runs = read(tmp_path)
     lock = runs[runs["task"] == "lock"]
     made = summary_table(lock, {"final_gap": ("gap", ".4f"), "zeta": ("zeta", ".2f")})
@@ -167,7 +166,3 @@ def test_welch_tests_equal_scipy() -> None:
         )
         assert row.p == pytest.approx(expected.pvalue)
         assert row.t == pytest.approx(expected.statistic)
-
-
-def test_seeds_as_text() -> None:
-    assert seeds_text([0, 1, 2, 3, 7, 9, 10]) == "0 to 3, 7, 9, 10"

@@ -128,15 +128,17 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def new_figure(height: float) -> Figure:
-    """An empty figure, `height` inches high."""
-    return Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
+@contextmanager
+def drawn(height: float) -> Iterator[Figure]:
+    """An empty figure, `height` inches high, in the style of this package.
 
-
-def freeze_layout(figure: Figure) -> None:
-    """Compute the layout once; each drawing would change it a little otherwise."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    At the end the layout is computed once; each drawing would change it a little otherwise.
+    """
+    with house_style():
+        figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
+        yield figure
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
 
 
 def color_of(agent: str) -> str:
@@ -323,8 +325,7 @@ def curve_figure(
     The dotted line starts on the first curve at K / 30, so that steeper curves end below it.
     """
     height = 3.3
-    with house_style():
-        figure = new_figure(height)
+    with drawn(height) as figure:
         axes = figure.add_subplot()
         means = [mean_interval(curve.values)[0] for curve in curves]
         floor = log_floor(means) if log else None
@@ -347,7 +348,6 @@ def curve_figure(
             plain_ticks(axes)
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
         label_ends(axes, ends, height - 0.8)
-        freeze_layout(figure)
     return figure
 
 
@@ -369,8 +369,7 @@ def solving_figure(
     limit    a value to mark with a dotted line
     """
     upper, lower = 2.7, 0.4 + ROW * len(solved)
-    with house_style():
-        figure = new_figure(upper + lower)
+    with drawn(upper + lower) as figure:
         above, below = figure.subplots(2, 1, height_ratios=[upper, lower])
         ends = [_draw_seeds(above, curve) for curve in curves]
         above.margins(x=0)
@@ -384,7 +383,6 @@ def solving_figure(
         label_ends(above, ends, upper - 0.8)
         draw_solved(below, solved)
         below.set_title(solved_title)
-        freeze_layout(figure)
     return figure
 
 
@@ -520,8 +518,7 @@ def mean_figure(aggregates: pd.DataFrame, title: str, label: str) -> Figure:
     rows = aggregates[aggregates["statistic"] == "mean"]
     rows = rows.sort_values(["here", "value"], ascending=[True, False]).reset_index(drop=True)
     spots, names, colors = _rows(rows)
-    with house_style():
-        figure = new_figure(0.95 + _row_height(names) * (spots[-1] + 1.5))
+    with drawn(0.95 + _row_height(names) * (spots[-1] + 1.5)) as figure:
         axes = figure.add_subplot()
         low = min(0.0, rows[["value", "low"]].min().min())
         high = max(0.0, rows[["value", "high"]].max().max())
@@ -539,7 +536,6 @@ def mean_figure(aggregates: pd.DataFrame, title: str, label: str) -> Figure:
         axes.set_xlim(low - 0.04 * width * (low < 0), high + 0.16 * width)
         axes.set(title=title, xlabel=fill(label, 36))
         axes.grid(axis="y", visible=False)
-        freeze_layout(figure)
     return figure
 
 
@@ -549,8 +545,7 @@ def aggregates_figure(aggregates: pd.DataFrame, label: str) -> Figure:
     statistics = [name for name in STATISTICS if name in set(aggregates["statistic"])]
     spots, names, colors = _rows(methods)
     inches = 0.85 + _row_height(names) * (spots[-1] + 1)
-    with house_style():
-        figure = new_figure(inches * len(statistics) + 0.2)
+    with drawn(inches * len(statistics) + 0.2) as figure:
         grid = figure.subplots(len(statistics), 1, squeeze=False)[:, 0]
         for axes, name in zip(grid, statistics, strict=True):
             own = aggregates[aggregates["statistic"] == name].set_index("method")
@@ -562,7 +557,6 @@ def aggregates_figure(aggregates: pd.DataFrame, label: str) -> Figure:
             axes.set(title=f"{title[0].upper()}{title[1:]}{less}", xlabel=fill(label, 36))
             axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
             axes.margins(x=0.08)
-        freeze_layout(figure)
     return figure
 
 
@@ -573,8 +567,7 @@ def profile_figure(scores: Sequence[Scores], label: str) -> Figure:
     levels = np.linspace(low, high if high > low else low + 1, 61)
     names = [one.name for one in scores]
     styles, columns = palette(names), _legend_columns(names)
-    with house_style():
-        figure = new_figure(2.9 + 0.18 * math.ceil(len(scores) / columns))
+    with drawn(2.9 + 0.18 * math.ceil(len(scores) / columns)) as figure:
         axes = figure.add_subplot()
         for one in scores:
             share = interval(lambda runs: performance_profile(runs, levels), one, 1000)
@@ -585,14 +578,12 @@ def profile_figure(scores: Sequence[Scores], label: str) -> Figure:
         axes.set(xlim=(levels[0], levels[-1]), ylim=(0, 1.03), xlabel=fill(label, 36))
         axes.set(ylabel="fraction of runs above", title="Performance profiles")
         figure.legend(loc="outside upper left", ncols=columns, fontsize=8.5, frameon=False)
-        freeze_layout(figure)
     return figure
 
 
 def improvement_figure(pairs: pd.DataFrame, styles: Mapping[str, Any]) -> Figure:
     """The probability of improvement of each pair with its 95% interval, and a line at 1/2."""
-    with house_style():
-        figure = new_figure(0.85 + 2 * BAR * len(pairs))
+    with drawn(0.85 + 2 * BAR * len(pairs)) as figure:
         axes = figure.add_subplot()
         for spot, row in enumerate(pairs.itertuples()):
             color = styles[row.x]["color"]
@@ -606,7 +597,6 @@ def improvement_figure(pairs: pd.DataFrame, styles: Mapping[str, Any]) -> Figure
         axes.set(
             title="Probability of improvement", xlabel="probability that a run beats the other"
         )
-        freeze_layout(figure)
     return figure
 
 
