@@ -290,8 +290,8 @@ def test_demo_makes_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     text = page.read_text()
     assert text.count("<svg") >= 3
     assert "cucb solve lock --algo contrastive-ucb" in text
-    sea = "cucb train DeepSea-8 --algo spr-ucb --set bonus.preset=algorithm-1 --steps 104 --seed 0"
-    assert f"{sea} --seeds 2" in text
+    sea = "cucb train DeepSea-8 --algo spr-ucb --set bonus.preset=algorithm-1 --steps 104"
+    assert f"{sea} --threads 1 --seed 0 --seeds 2" in text
     dived = printed["results"][-2:]
-    assert [(one["algo"], one["seeds"]) for one in dived] == [("spr-ucb", [0, 1]), ("spr", [0, 1])]
+    assert [(one["algo"], one["seeds"]) for one in dived] == [("spr", [0, 1]), ("spr-ucb", [0, 1])]
     assert all(0 <= one["evaluation"]["mean"] <= 1 for one in dived)

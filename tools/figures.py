@@ -16,9 +16,7 @@ from contrastive_ucb.report.plots import (
     Curves,
     Levels,
     color_of,
-    freeze_layout,
-    house_style,
-    new_figure,
+    drawn,
     palette,
     panels,
     plain_ticks,
@@ -37,8 +35,7 @@ FIGURES = {  # by the prefix of the task
 
 def trajectories_figure(locks: Locks) -> Figure:
     """A dot for every seed that solved the lock, a mark for the budget of those that did not."""
-    with house_style():
-        figure = new_figure(3.3)
+    with drawn(3.3) as figure:
         axes = figure.add_subplot()
         algos = sorted(
             {algo for algo, _ in locks}, key=lambda name: (name != "contrastive-ucb", name)
@@ -54,7 +51,6 @@ def trajectories_figure(locks: Locks) -> Figure:
         axes.set_xticks([], minor=True)
         axes.set_ylim(top=axes.get_ylim()[1] * 6)  # room for the legend
         axes.legend(frameon=False, fontsize=9, loc="upper left")
-        freeze_layout(figure)
     return figure
 
 

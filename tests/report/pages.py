@@ -11,7 +11,6 @@ from contrastive_ucb.envs.atari_names import ATARI_100K
 from contrastive_ucb.report import demo
 
 PAGES = ("report", "table", "figure-mean", "figure-aggregates", "demo")
-COMMANDS = ["make demo", f"cucb solve lock --algo contrastive-ucb {'--rounds 800 ' * 12}"]
 VOID = {"meta", "link", "br", "img", "input"}
 
 
@@ -53,7 +52,7 @@ def make_page(name: str, folder: Path) -> Path:
     elif name == "demo":
         write_demo(runs)
         with patch.object(demo, "save_png"):
-            demo.write_demo_page(runs, out, COMMANDS)
+            demo.write_demo_page(runs, out)
     elif name == "figure-mean":  # published numbers only
         assert main(["reproduce", name, "--out", str(out)]) == 0
     else:  # one agent with runs of all games, or two with runs of some

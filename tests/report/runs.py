@@ -49,7 +49,7 @@ def write_run(
 def write_game_run(
     root: Path, agent: str, task: str, seed: int, *, level: float = 1.0, **summary: Any
 ) -> Path:
-    """A run of the demo with the gap level / k and three times that as its certificate."""
+    """A run on a game with the gap level / k and three times that as its certificate."""
 
     def measured(step: int) -> dict[str, float]:
         gap = level / step
@@ -66,7 +66,7 @@ def write_game_run(
         "seconds": 2.0,
         **summary,
     }
-    spec = RunSpec("demo", agent, task, seed, {"rounds": 64})
+    spec = RunSpec("solve", agent, task, seed, {"rounds": 64})
     return write(spec, root, [(k, measured(k)) for k in STEPS], whole)
 
 
@@ -122,9 +122,9 @@ def write_atari(
 def write_demo(root: Path) -> None:
     for at, agent in enumerate(("uniform", "contrastive-ucb", "no-bonus")):
         for seed in range(3):
-            write_run(root, agent, "lowrank", seed, level=1.0 + at + seed / 10, suite="demo")
+            write_run(root, agent, "lowrank", seed, level=1.0 + at + seed / 10)
             opened = 20 + seed if agent == "contrastive-ucb" else None
-            write_run(root, agent, "lock", seed, level=1 + at / 10, suite="demo", solved_at=opened)
+            write_run(root, agent, "lock", seed, level=1 + at / 10, solved_at=opened)
     for at, agent in enumerate(("uniform", "contrastive-ulcb")):
         bonus = {} if agent == "contrastive-ulcb" else {"certificate": 0.0}
         for seed in range(2):
@@ -135,7 +135,7 @@ def write_demo(root: Path) -> None:
         for seed in range(2):
             returns = [(8 * n, 1.0 if first and n >= first + seed else 0.005) for n in range(1, 51)]
             solved = first and 20 + seed
-            own: dict[str, Any] = {"returns": returns, "suite": "demo", "solved_at": solved}
+            own: dict[str, Any] = {"returns": returns, "solved_at": solved}
             write_deep_run(root, agent, "DeepSea-8", seed, config={"steps": 400}, **own)
 
 
@@ -173,6 +173,10 @@ def fact(**changes: Any) -> dict[str, Any]:
         "required": True,
         "seconds": 12.5,
         "paper": "l.317",
+        "part": "",
+        "note": "",
+        "measure": "zeta",
+        "group": "facts",
         **changes,
     }
 

@@ -11,9 +11,8 @@ from report.runs import edit, fact, write_deep_run, write_facts, write_run
 from runs.sweep_runs import jobs_of, solve_table
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.report.load import identity, load, read_facts
+from contrastive_ucb.report.load import load, read_facts
 from contrastive_ucb.runs.grid import Grid
-from contrastive_ucb.runs.spec import RunSpec
 
 
 def test_runs_and_curves(tmp_path: Path) -> None:
@@ -36,11 +35,6 @@ def test_runs_and_curves(tmp_path: Path) -> None:
     assert list(gaps["step"]) == [1, 2, 4, 8, 16, 32, 64]
     assert list(gaps["value"]) == [2.0 / step for step in gaps["step"]]
     assert loaded.problems == []
-
-
-def test_the_identity_is_that_of_the_run_folder() -> None:
-    spec = RunSpec("solve", "a", "b", 0, {"x": [1, 2.5, None], "y": {"z": True}})
-    assert identity(spec.to_json()) == spec.identity()[:8]
 
 
 def test_runs_are_found_at_any_depth(tmp_path: Path) -> None:
@@ -92,13 +86,13 @@ def summary(**changes: object) -> Callable[[Path], None]:
         (text("metrics.jsonl", '{"step": 2}\n{"step": 1}\n'), "line 2 .*step 1 after 2"),
         (text("metrics.jsonl", '{"step": 1}\n{"st'), "line 2 .*not valid JSON"),
         (lambda path: (path / "metrics.jsonl").unlink(), "metrics.jsonl cannot be read"),
-        (lambda path: (path / "metrics.jsonl").write_bytes(b"\xff"), "not UTF-8"),
+        (lambda path: (path / "metrics.jsonl").write_bytes(b"\xff"), "cannot be read as UTF-8"),
         (text("DONE", "[]"), "DONE is damaged .*no JSON object.*remove"),
         (summary(average_regret="big"), "average_regret is 'big', not a finite number"),
         (summary(average_regret=None), "has no score .*average_regret.*remove"),
-        (text("spec.json", "{}"), "spec.json is damaged .*'suite' is missing.*remove"),
+        (text("spec.json", "{}"), "spec.json is damaged .*'suite'.*remove"),
         (text("spec.json", "[]"), "no JSON object"),
-        (lambda path: edit(path / "spec.json", lambda c: c.update(seed="0")), "seed is '0'"),
+        (lambda path: edit(path / "spec.json", lambda c: c.update(seed="0")), "seed .*'0'"),
         (lambda path: edit(path / "spec.json", lambda c: c.update(agent="b")), "move the folder"),
     ],
 )
@@ -155,18 +149,22 @@ def test_facts_are_read(tmp_path: Path) -> None:
     write_facts(tmp_path / "facts.json")
     found = read_facts(tmp_path)
     assert found is not None
-    assert list(found["facts"]["state"]) == ["holds", "does not hold", "not run", "reported"]
+    assert [row.state for row in found["facts"]] == [
+        "holds",
+        "does not hold",
+        "not run",
+        "reported",
+    ]
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         ("{", "not valid JSON"),
-        ({"facts": 3}, "no list 'facts'"),
-        ({"facts": [3]}, "fact 1 is no JSON object"),
-        ({"facts": [fact(), {**fact(), "state": "maybe"}]}, "fact 2 has the state 'maybe'"),
-        ({"facts": [{**fact(), "value": "big"}]}, "fact 1 has the value 'big'"),
-        ({"facts": [{k: v for k, v in fact().items() if k != "mark"}]}, "has no 'mark'"),
+        ({"facts": 3}, "is damaged"),
+        ({"facts": [3]}, "is damaged"),
+        ({"facts": [{**fact(), "value": "big"}]}, "is damaged"),
+        ({"facts": [{k: v for k, v in fact().items() if k != "mark"}]}, "'mark'"),
     ],
 )
 def test_damaged_facts_name_the_problem(content: object, says: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from report.pages import COMMANDS, PAGES, Outline, make_page
+from report.pages import PAGES, Outline, make_page
 from report.runs import write_deep_run, write_demo, write_facts, write_run
 
 from contrastive_ucb.cli import main
@@ -12,6 +12,7 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.demo import content, write_demo_page
 from contrastive_ucb.report.pages import Illustration, Section, render
 from contrastive_ucb.report.tables import table
+from contrastive_ucb.runs.grid import experiment
 
 EVIL = "<script>alert('x & \"y\"')</script>"
 
@@ -38,15 +39,6 @@ def test_inline_code_and_bold_are_elements() -> None:
     assert "use <code>a&lt;b</code> and <strong>c</strong>" in text
     assert "<code>x</code>" in text
     assert "`" not in text.split("<script>")[0].split("</style>")[1]
-
-
-def test_tables_scroll_and_have_footers() -> None:
-    made = table(["a", "b"], [["x", "1"], ["total", "2"]])
-    object.__setattr__(made, "footer", 1)
-    text = render("T", [Section("H", tables=(made,))])
-    assert re.search(r'<div class="scroll" tabindex="0">\s*<table>', text)
-    assert re.search(r'<tfoot>\s*<tr><th scope="row">total</th><td>2</td></tr>', text)
-    assert re.search(r"\.scroll[^}]*overflow-x: auto", text)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -109,8 +101,8 @@ def test_facts_are_shown_from_the_folder_or_a_file(tmp_path: Path) -> None:
     write_facts(tmp_path / "facts.json")
     assert "Theory" not in report(tmp_path / "runs", tmp_path / "a.md")
     text = report(tmp_path / "runs", tmp_path / "a.md", "--facts", str(tmp_path / "facts.json"))
-    assert "-1.05 [-1.125, -0.98]" in text
-    assert "1,234,567 rounds" in text
+    assert "-1.05 [-1.12, -0.98]" in text
+    assert "1.23e6 rounds" in text
     assert "of which these do not hold: F2" in text
     assert "cucb verify --out results/theory" in text
     alone = tmp_path / "alone"
@@ -121,14 +113,13 @@ def test_facts_are_shown_from_the_folder_or_a_file(tmp_path: Path) -> None:
 
 def test_the_demo_page_starts_with_the_lock_figure(tmp_path: Path) -> None:
     write_demo(tmp_path / "runs")
-    out = write_demo_page(tmp_path / "runs", tmp_path / "out" / "index.html", COMMANDS)
+    out = write_demo_page(tmp_path / "runs", tmp_path / "out" / "index.html")
     text = out.read_text(encoding="utf-8")
     before = text[text.index("<h1>") : text.index("<svg")]
     assert "<p>" not in before
     assert "The lock" in before
     assert "contrastive-ucb 3 of 3; no-bonus 0 of 3; uniform 0 of 3" in text
     assert "spr-ucb 2 of 2; spr 0 of 2" in text
-    assert "--rounds 800" in text
     names = {one["name"] for part in content()["section"] for one in part["figures"]}
     assert {path.stem for path in out.parent.glob("*.png")} == names
     outline = Outline(text)
@@ -136,19 +127,14 @@ def test_the_demo_page_starts_with_the_lock_figure(tmp_path: Path) -> None:
     assert outline.text.count("Figure ") == outline.attributes.count(("class", "drawing"))
 
 
-def test_the_demo_page_shows_only_the_given_folders(tmp_path: Path) -> None:
+def test_the_demo_page_shows_only_the_runs_of_the_grid(tmp_path: Path) -> None:
     write_demo(tmp_path)
-    folders = {path.parent for path in tmp_path.rglob("seed_*")}
-    write_run(tmp_path, "ucbvi", "lock", 0, suite="demo")
-    text = write_demo_page(tmp_path, tmp_path / "a.html", [], folders).read_text()
-    assert "ucbvi" not in text
-    kept = {folder for folder in folders if "DeepSea" not in folder.name}
-    with pytest.raises(UserError, match=r"no run of DeepSea-8 is finished .*cucb demo"):
-        write_demo_page(tmp_path, tmp_path / "a.html", [], kept)
+    with pytest.raises(UserError, match=r"no run of lock is finished .*cucb demo"):
+        write_demo_page(tmp_path, tmp_path / "a.html", experiment("demo"))
 
 
 def test_unfinished_runs_of_the_demo_are_named(tmp_path: Path) -> None:
     write_demo(tmp_path)
-    write_run(tmp_path, "uniform", "lock", 7, suite="demo", finished=False)
-    text = write_demo_page(tmp_path, tmp_path / "a.html", []).read_text()
+    write_run(tmp_path, "uniform", "lock", 7, finished=False)
+    text = write_demo_page(tmp_path, tmp_path / "a.html").read_text()
     assert "Unfinished and left out: uniform seed 7." in text

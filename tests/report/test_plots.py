@@ -116,7 +116,7 @@ def test_panels_have_means_controls_and_short_titles() -> None:
 def test_solved_seeds_are_filled_dots() -> None:
     figure = solving_figure(
         curves([[1.0, 1, 1]] * 3), {"contrastive-ucb": (2, 3)}, title="", ylabel="",
-        solved_title="S", dress=lambda axes: None,
+        solved_title="S", percent=True, limit=0.5,
     )  # fmt: skip
     below = figure.axes[1]
     assert len(line(below, "contrastive-ucb")[0]) == 2

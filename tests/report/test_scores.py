@@ -11,20 +11,17 @@ from hypothesis import strategies as st
 from report.runs import STEPS, write_atari, write_deep_run, write_game_run, write_run
 from runs.sweep_runs import jobs_of, train_table
 
-from contrastive_ucb.cli.demo import Demo, specs_of, write_plan
-from contrastive_ucb.cli.options import parse
-from contrastive_ucb.report.load import load
-from contrastive_ucb.report.pages import Report
+from contrastive_ucb.report.load import Loaded, load
 from contrastive_ucb.report.scores import (
     BINS,
-    POINTS,
     RETURN,
     aggregate,
     comparable,
-    consecutive,
     curve_of,
     improvements,
+    load_scores,
     mean_interval,
+    missing_runs,
     natural,
     on_shared_tasks,
     scores_by_agent,
@@ -35,16 +32,13 @@ from contrastive_ucb.stats.aggregate import Scores
 from contrastive_ucb.stats.bootstrap import interval
 
 
-def read(root: Path) -> Report:
-    return Report.of(load(root))
+def names(loaded: Loaded) -> set[tuple[str, str]]:
+    return set(zip(loaded.runs["task_name"], loaded.runs["agent_name"], strict=True))
 
 
-def names(report: Report) -> set[tuple[str, str]]:
-    return set(zip(report.scores["task"], report.scores["agent"], strict=True))
-
-
-def gaps(report: Report) -> dict[tuple[str, str], tuple[int, ...]]:
-    return {(row.task, row.agent): row.seeds for row in report.missing.itertuples()}
+def gaps(loaded: Loaded) -> dict[tuple[str, str], tuple[int, ...]]:
+    rows = missing_runs(loaded.runs).itertuples()
+    return {(row.task_name, row.agent_name): row.seeds for row in rows}
 
 
 def test_each_kind_has_its_own_number(tmp_path: Path) -> None:
@@ -53,7 +47,7 @@ def test_each_kind_has_its_own_number(tmp_path: Path) -> None:
     write_run(tmp_path, "uniform", "lock", 0, level=2.0)
     write_run(tmp_path, "uniform", "gym", 0, level=2.0, optimal_value=None)
     write_game_run(tmp_path, "uniform", "lock-game", 0, level=2.0)
-    scores = read(tmp_path).scores.set_index("kind")["score"]
+    scores = load_scores(tmp_path).runs.set_index("kind")["score"]
     assert scores.to_dict() == {
         "atari": pytest.approx(0.4),
         "deep": 0.5,
@@ -71,8 +65,8 @@ def test_one_run_without_an_optimal_value_makes_the_task_raw(
         for task in ("gym", "lock"):
             value = best if (task, agent) == ("gym", "uniform") else 2.0
             write_run(tmp_path, agent, task, 0, optimal_value=value)
-    scores = read(tmp_path).scores
-    assert {task: set(own["kind"]) for task, own in scores.groupby("task")} == {
+    scores = load_scores(tmp_path).runs
+    assert {task: set(own["kind"]) for task, own in scores.groupby("task_name")} == {
         "gym": {"regret"},
         "lock": {"mdp"},
     }
@@ -85,7 +79,7 @@ def test_names_have_the_settings_that_differ(tmp_path: Path) -> None:
     many = dict.fromkeys("abcd", 1)
     write_deep_run(tmp_path, "der", "DeepSea-8", 0)
     write_deep_run(tmp_path, "der", "DeepSea-8", 0, config={"agent": many})
-    found = names(read(tmp_path))
+    found = names(load_scores(tmp_path))
     assert ("DeepSea-8 (steps=7)", "spr (n_step=none)") in found
     assert ("DeepSea-8 (steps=100000)", "spr (n_step=3)") in found
     assert sum(agent.startswith("der #") for _, agent in found) == 2
@@ -95,10 +89,10 @@ def test_agents_and_tasks_are_in_their_order(tmp_path: Path) -> None:
     for agent in ("zzz", "uniform", "contrastive-ucb"):
         for task in ("lock-10", "lock-8"):
             write_run(tmp_path, agent, task, 0)
-    scores = read(tmp_path).scores
+    scores = load_scores(tmp_path).runs
     assert list(scores["task"].drop_duplicates()) == ["lock-8", "lock-10"]
     assert list(scores["agent"].drop_duplicates()) == ["contrastive-ucb", "uniform", "zzz"]
-    assert [one.name for one in scores_by_agent(scores, "mdp")] == list(scores["agent"][:3])
+    assert [one.name for one in scores_by_agent(scores)] == list(scores["agent"][:3])
 
 
 @given(st.text("abc-"), st.integers(0, 99), st.integers(0, 99), st.text("abc-"))
@@ -114,14 +108,17 @@ def test_seeds_of_other_agents_are_missing(tmp_path: Path) -> None:
         write_run(tmp_path, "uniform", "lock", seed)
     write_run(tmp_path, "no-bonus", "lock", 0)
     write_run(tmp_path, "no-bonus", "lock", 4, finished=False)
-    assert gaps(read(tmp_path)) == {("lock", "no-bonus"): (1, 2, 4), ("lock", "uniform"): (4,)}
+    assert gaps(load_scores(tmp_path)) == {
+        ("lock", "no-bonus"): (1, 2, 4),
+        ("lock", "uniform"): (4,),
+    }
 
 
 def test_commands_come_from_the_stored_inputs(tmp_path: Path) -> None:
     own = {"settings": {"bonus.preset": "reference"}, "config": {"steps": 50}}
     for seed in (0, 1, 3):
         write_deep_run(tmp_path / "a", "spr-ucb", "DeepSea-8", seed, finished=False, **own)
-    [commands] = read(tmp_path).missing["commands"]
+    [commands] = missing_runs(load_scores(tmp_path).runs)["commands"]
     words = (
         "cucb train DeepSea-8 --algo spr-ucb --set bonus.preset=reference --steps 50 --threads 1"
     )
@@ -130,7 +127,7 @@ def test_commands_come_from_the_stored_inputs(tmp_path: Path) -> None:
         f"{words} --seed 3 --out {tmp_path / 'a'}",
     )
     write_run(tmp_path / "old", "uniform", "lock", 0, finished=False)  # without inputs
-    assert read(tmp_path / "old").missing["commands"].tolist() == [()]
+    assert missing_runs(load_scores(tmp_path / "old").runs)["commands"].tolist() == [()]
 
 
 def test_a_sweep_lists_its_names_and_its_missing_runs(tmp_path: Path) -> None:
@@ -141,32 +138,11 @@ def test_a_sweep_lists_its_names_and_its_missing_runs(tmp_path: Path) -> None:
     with RunFolder(jobs[0].spec(), tmp_path) as run:
         run.metrics.touch()
         run.finish({"evaluation": {"mean": 1.0, "episodes": 20}})
-    report = read(tmp_path)
+    report = load_scores(tmp_path)
     assert gaps(report) == {("DeepSea-4", "mine"): (1, 2)}
-    [[command]] = report.missing["commands"]
+    [[command]] = missing_runs(report.runs)["commands"]
     assert shlex.split(command)[:3] == ["cucb", "train", "DeepSea-4"]
     assert command.endswith(f"--seed 1 --seeds 2 --out {tmp_path}")
-
-
-def test_a_demo_lists_its_missing_runs_and_its_command(tmp_path: Path) -> None:
-    """Also those that it has not begun."""
-    options = Demo(seed=3, seeds=2, rounds=50, sea_steps=200, sea_seeds=1, out=tmp_path)
-    write_plan(options)
-    specs = list(specs_of(options))
-    for spec in specs[:5]:
-        with RunFolder(spec, tmp_path) as run:
-            run.metrics.touch()
-            run.finish({"average_regret": 0.5, "optimal_value": 1.0})
-    report = read(tmp_path)
-    assert report.counts == {"finished": 5, "missing": len(specs) - 5, "damaged": 0}
-    [command] = {command for own in report.missing["commands"] for command in own}
-    words = shlex.split(command)
-    again = parse(Demo, words[2:], "cucb demo", Demo())
-    assert list(specs_of(again)) == specs
-
-
-def test_consecutive_seeds() -> None:
-    assert consecutive([7, 0, 1, 2, 2]) == [(0, 3), (7, 1)]
 
 
 def test_a_curve_has_the_steps_that_all_seeds_have(tmp_path: Path) -> None:
@@ -180,15 +156,6 @@ def test_a_curve_has_the_steps_that_all_seeds_have(tmp_path: Path) -> None:
     assert curve_of(curves, runs, "nothing")[0].size == 0
     twice = pd.concat([curves, curves[curves["step"] == 64].assign(value=9.0)])
     assert (curve_of(twice, runs, "zeta")[1][:, -1] == 9.0).all()  # the last value counts
-
-
-def test_long_curves_keep_their_ends() -> None:
-    steps = np.arange(1, 1001)
-    curves = pd.DataFrame({"run": "a", "step": steps, "tag": "x", "value": steps / 2})
-    found, values = curve_of(curves, ["a"], "x")
-    assert len(found) == POINTS
-    assert (found[0], found[-1]) == (1, 1000)
-    np.testing.assert_array_equal(values[0], found / 2)
 
 
 def test_returns_are_averaged_in_intervals() -> None:

@@ -3,18 +3,22 @@
 import csv
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from report.runs import write_atari, write_deep_run, write_demo, write_game_run, write_run
 
-from contrastive_ucb.report.load import load
-from contrastive_ucb.report.pages import Report
 from contrastive_ucb.report.reproduce import games_table, welch_tests
-from contrastive_ucb.report.scores import KINDS, scores_by_agent
+from contrastive_ucb.report.scores import (
+    KINDS,
+    finished,
+    load_scores,
+    missing_runs,
+    scores_by_agent,
+)
 from contrastive_ucb.report.tables import (
     NOTHING,
     score_table,
     scores_csv,
-    seeds_text,
     solved_table,
     summary_table,
     table,
@@ -27,8 +31,8 @@ from contrastive_ucb.report.tables import (
 from contrastive_ucb.stats.published import atari100k
 
 
-def read(root: Path) -> Report:
-    return Report.of(load(root))
+def read(root: Path) -> pd.DataFrame:
+    return load_scores(root).runs
 
 
 def test_inline_markup() -> None:
@@ -57,8 +61,8 @@ def test_scores_have_means_intervals_and_missing_seeds(tmp_path: Path) -> None:
     for seed in range(3):
         write_deep_run(tmp_path, "spr", "DeepSea-8", seed, score=float(seed), episodes=20)
     write_deep_run(tmp_path, "der", "DeepSea-8", 0, score=5.0)
-    report = read(tmp_path)
-    rows = score_table(report.scores, report.missing, KINDS["deep"]).body
+    runs = read(tmp_path)
+    rows = score_table(runs, missing_runs(runs), KINDS["deep"]).body
     assert rows[0][:4] + rows[0][5:] == ["DeepSea-8", "spr", "3", "1", "1", "20", NOTHING]
     assert rows[1][1:] == ["der", "1", "5", "one run", NOTHING, "100", "1, 2"]
 
@@ -70,7 +74,7 @@ def test_the_best_agents_are_bold(kind: str, best: str, tmp_path: Path) -> None:
             write_game_run(tmp_path, agent, "lock-game", 0, level=8.0 * at)
         else:
             write_deep_run(tmp_path, agent, "DeepSea-9", 0, score=float(at))
-    [row] = task_table(read(tmp_path).scores, KINDS[kind]).body
+    [row] = task_table(read(tmp_path), KINDS[kind]).body
     bold = [cell for cell in row if cell.startswith("**")]
     assert len(bold) == 2
     assert f"**{best} (1)**" in bold
@@ -79,7 +83,7 @@ def test_the_best_agents_are_bold(kind: str, best: str, tmp_path: Path) -> None:
 
 def test_deep_tasks_have_columns_for_the_stored_controls(tmp_path: Path) -> None:
     write_deep_run(tmp_path, "spr", "DeepSea-10", 0)
-    made = task_table(read(tmp_path).scores, KINDS["deep"])
+    made = task_table(read(tmp_path), KINDS["deep"])
     assert made.header[2:] == ["random policy", "best constant action"]
     assert NOTHING not in made.body[0]
 
@@ -90,19 +94,19 @@ def test_solved_seeds(tmp_path: Path) -> None:
         write_run(tmp_path, "contrastive-ucb", "lock", seed, solved_at=at)
         write_run(tmp_path, "uniform", "lock", seed, solved_at=None)
         write_run(tmp_path, "uniform", "lowrank", seed)
-    made = solved_table(read(tmp_path).scores)
+    made = solved_table(read(tmp_path))
     assert made is not None
     assert [row[1:4] for row in made.body] == [
         ["contrastive-ucb", "2 of 3", "25 (20 to 30)"],
         ["uniform", "0 of 3", NOTHING],
     ]
-    assert solved_table(read(tmp_path).scores[:0]) is None
+    assert solved_table(read(tmp_path)[:0]) is None
 
 
 def test_summaries_equal_a_hand_computation(tmp_path: Path) -> None:
     write_demo(tmp_path)
-    write_run(tmp_path, "uniform", "lock", 9, suite="demo", finished=False)
-    runs = read(tmp_path).named
+    write_run(tmp_path, "uniform", "lock", 9, finished=False)
+    runs = read(tmp_path)
     lock = runs[runs["task"] == "lock"]
     made = summary_table(lock, {"final_gap": ("gap", ".4f"), "zeta": ("zeta", ".2f")})
     rows = {row[0]: row[1:] for row in made.body}
@@ -123,8 +127,8 @@ def test_the_csv_has_finished_missing_and_damaged_runs(tmp_path: Path) -> None:
     write_deep_run(tmp_path, "der", "Pong", 0, finished=False)
     odd = write_run(tmp_path, "uniform", "lock", 0)
     (odd / "spec.json").write_text("{}")
-    report = read(tmp_path)
-    text = scores_csv(report.scores, report.missing, report.named)
+    runs = read(tmp_path)
+    text = scores_csv(runs, missing_runs(runs))
     rows = list(csv.DictReader(text.splitlines()))
     status = [(row["agent"], row["seed"], row["status"]) for row in rows]
     assert status[:3] == [("spr", str(seed), "finished") for seed in range(3)]
@@ -132,12 +136,12 @@ def test_the_csv_has_finished_missing_and_damaged_runs(tmp_path: Path) -> None:
     assert ("uniform", "0", "damaged") in status
     assert status.count(("der", "0", "missing")) == 1
     assert float(rows[1]["score"]) == pytest.approx(0.5)
-    assert float(rows[1]["raw"]) == report.scores["raw"].iloc[1]
+    assert float(rows[1]["raw"]) == finished(runs)["raw"].iloc[1]
 
 
 def test_the_table_of_games_is_the_published_one_with_own_runs(tmp_path: Path) -> None:
     write_atari(tmp_path, {"spr": 3.0}, ["Pong", "Alien"])
-    made = games_table(scores_by_agent(read(tmp_path).scores, "atari"))
+    made = games_table(scores_by_agent(read(tmp_path)))
     rows = {row[0]: dict(zip(made.header, row, strict=True)) for row in made.body}
     assert len(rows) == 27
     table = atari100k()
@@ -162,7 +166,3 @@ def test_welch_tests_equal_scipy() -> None:
         )
         assert row.p == pytest.approx(expected.pvalue)
         assert row.t == pytest.approx(expected.statistic)
-
-
-def test_seeds_as_text() -> None:
-    assert seeds_text([0, 1, 2, 3, 7, 9, 10]) == "0 to 3, 7, 9, 10"

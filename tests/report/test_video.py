@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
-from math import log10
 from pathlib import Path
 
 import imageio.v2
@@ -17,12 +16,10 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.frames import Picture
 from contrastive_ucb.evaluation.playback import Moment
 from contrastive_ucb.report.video import (
-    CURVE,
     INK,
     compose,
     film,
     has_encoder,
-    rounded_up,
     strip_chart,
     value_range,
     video_path,
@@ -46,7 +43,7 @@ def near(image: Picture, colour: tuple[int, int, int]) -> np.ndarray:
     return np.abs(image.astype(int) - colour).max(-1) < 12
 
 
-@pytest.mark.parametrize(("height", "width"), [(10, 14), (210, 160), (33, 7), (7, 333)])
+@pytest.mark.parametrize(("height", "width"), [(210, 160), (7, 333)])
 @pytest.mark.parametrize("scale", [1, 3])
 def test_the_game_is_enlarged_by_whole_pixels_above_the_chart(
     height: int, width: int, scale: int
@@ -74,16 +71,6 @@ def test_the_mark_is_where_the_series_ends() -> None:
     assert late > early + 20
 
 
-def test_the_curve_passes_through_all_steps_however_many() -> None:
-    for count in (2, 16, 17, 500):
-        chart = strip_chart([0.0, 1.0] * (count // 2), 300, 80)
-        columns = near(chart, CURVE).any(0).nonzero()[0]
-        # Half of the time axis is always in use, once there are 16 steps.
-        assert np.ptp(columns) > (130 if count > 2 else 10)
-        assert columns.max() < 300
-    assert strip_chart([], 300, 80).shape == (80, 300, 3)
-
-
 @given(st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 6)), max_size=20))
 def test_the_axis_holds_the_series(series: list[float]) -> None:
     low, high = value_range(series)
@@ -93,28 +80,6 @@ def test_the_axis_holds_the_series(series: list[float]) -> None:
         size = max(abs(value) for value in series)
         assert high - low <= 5 * max(np.ptp(series), size / 20) * (1 + 1e-9)
         assert high - low >= size / 20 * (1 - 1e-9)
-
-
-@pytest.mark.parametrize(
-    ("series", "ends"),
-    [
-        ([], (0, 1)),
-        ([0.0], (0, 1)),
-        ([0.0, 0.03], (0, 0.05)),
-        ([0.1407, 0.1409], (0.14, 0.15)),
-        ([-3.0, 1.0], (-5, 5)),
-        ([-2.0], (-2, -1.9)),
-    ],
-)
-def test_axes_end_at_round_numbers(series: list[float], ends: tuple[float, float]) -> None:
-    assert value_range(series) == pytest.approx(ends)
-
-
-@given(st.floats(1e-30, 1e30))
-def test_rounding_up_is_up_and_round(value: float) -> None:
-    up = rounded_up(value)
-    assert value <= up <= 2.5 * value * (1 + 1e-9)
-    assert min(abs(log10(up / digit) % 1 - whole) for digit in (1, 2, 5) for whole in (0, 1)) < 1e-6
 
 
 def test_every_moment_is_a_frame_that_differs_from_the_one_before() -> None:
@@ -138,11 +103,6 @@ def test_without_a_bonus_the_value_is_drawn() -> None:
     as_bonus = [one._replace(bonus=one.value) for one in moments(bonus=False)]
     strip = slice(370, None)  # below the text, which names it
     np.testing.assert_array_equal(value[3][strip], list(film(as_bonus))[3][strip])
-
-
-def test_moments_without_pictures_are_an_error() -> None:
-    with pytest.raises(ValueError, match="draws=True"):
-        list(film([Moment(0, 0, 0.0, None, 1, 0.5)]))
 
 
 def test_an_mp4_decodes_to_its_frames(tmp_path: Path) -> None:
@@ -201,13 +161,3 @@ def test_the_ending_decides_and_a_gif_stands_in_where_there_is_no_encoder(
             assert not has_encoder()
             assert video_path(Path("a/b.MP4")) == Path("a/b.gif")
             assert video_path(Path("a/c.gif")) == Path("a/c.gif")
-
-
-def test_a_package_without_its_program_is_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    import imageio_ffmpeg
-
-    def missing() -> str:
-        raise RuntimeError("no ffmpeg exe could be found")
-
-    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", missing)
-    assert not has_encoder()

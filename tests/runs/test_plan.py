@@ -11,8 +11,7 @@ from runs.sweep_runs import jobs_of, solve_table, train_table
 
 from contrastive_ucb.cli.sweep import find_grid
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.report.load import load
-from contrastive_ucb.report.pages import Report
+from contrastive_ucb.report.scores import load_scores, missing_runs
 from contrastive_ucb.runs import grid as plan
 from contrastive_ucb.runs.grid import Grid, Job, remembered
 from contrastive_ucb.runs.status import states_of, watched_folder
@@ -73,7 +72,7 @@ def test_a_file_is_not_needed_any_more(tmp_path: Path, monkeypatch: pytest.Monke
     assert [state.state for state in states] == ["finished", "waiting"]
     path = str(here / "mine.npz")
     assert path in shlex.split(states[1].command or "")
-    [gap] = Report.of(load(runs)).missing.itertuples()
+    [gap] = missing_runs(load_scores(runs).runs).itertuples()
     assert gap.seeds == (1,)
     assert gap.commands == (states[1].command,)
 
@@ -114,7 +113,7 @@ def test_two_grids_of_one_name_stay_apart(tmp_path: Path) -> None:
     assert len(list((tmp_path / "sweeps").iterdir())) == 2
     lengths = [group.spec.config["rounds"] for group in remembered(tmp_path)]
     assert sorted(lengths) == [3, 4]
-    assert len(Report.of(load(tmp_path)).missing) == 2
+    assert len(missing_runs(load_scores(tmp_path).runs)) == 2
 
 
 def test_plans_below_a_folder_are_found(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from contrastive_ucb.stats.aggregate import (
     mean,
     median,
     optimality_gap,
-    performance_profile,
     probability_of_improvement,
 )
 from contrastive_ucb.stats.bootstrap import (
@@ -149,28 +148,12 @@ def test_several_statistics_equal_single_ones() -> None:
         check_equal(together[name], interval(statistic, RAGGED, resamples=200))
 
 
-def test_intervals_of_curves() -> None:
-    thresholds = np.linspace(-2, 2, 9)
-    curve = partial(performance_profile, thresholds=thresholds)
-    band = interval(curve, RAGGED, resamples=500)
-    assert band.estimate.shape == band.low.shape == band.high.shape == (9,)
-    assert (band.low <= band.estimate + 1e-12).all()
-    assert (band.estimate <= band.high + 1e-12).all()
-
-
 def test_width_of_the_interval_of_the_mean() -> None:
     """The variance of the resampled mean is sum_t var_t / n_t / tasks^2 (biased variances)."""
     scores = make("wide", (40,) * 6)
     variance = sum(runs.var() / len(runs) for runs in scores.runs) / 36
     got = interval(mean, scores, resamples=20_000)
     assert got.high - got.low == pytest.approx(2 * 1.96 * variance**0.5, rel=0.03)
-
-
-def test_width_for_constant_scores_and_levels() -> None:
-    same = Scores("same", ("a", "b"), (np.array([1.0, 1.0]), np.array([3.0])))
-    assert set(interval(mean, same, resamples=50)) == {2.0}
-    narrow, wide = (interval(mean, EVEN, resamples=2000, level=level) for level in (0.5, 0.99))
-    assert wide.low < narrow.low < narrow.estimate < narrow.high < wide.high
 
 
 def test_coverage() -> None:
@@ -192,12 +175,6 @@ def test_coverage() -> None:
             covered[kind] += got.low <= truth <= got.high
     assert (covered / 300 > 0.88).all()
     assert (covered / 300 < 0.99).all()
-
-
-def test_certain_improvements() -> None:
-    better = make("better", (5,) * 4, shift=100)
-    assert set(improvement_interval(better, EVEN, resamples=100)) == {1.0}
-    assert set(improvement_interval(EVEN, better, resamples=100)) == {0.0}
 
 
 def test_invalid_arguments() -> None:

@@ -53,19 +53,19 @@ def run(arguments: Sequence[str]) -> None:
         )
 
     from contrastive_ucb.core.files import write_atomically
-    from contrastive_ucb.report.load import load, read_facts
-    from contrastive_ucb.report.pages import Report as LoadedReport
-    from contrastive_ucb.report.pages import report_files
+    from contrastive_ucb.report.load import read_facts
+    from contrastive_ucb.report.pages import counts_of, report_files
+    from contrastive_ucb.report.scores import load_scores
 
     command = shlex.join(["cucb", "report", *arguments])
     has_facts = read_facts(Path(folder), options.facts) is not None
-    report = LoadedReport.of(load(Path(folder), may_be_empty=has_facts))
-    print_problems(report.loaded.problems)
-    files = report_files(report, options.out, command, options.facts)
+    loaded = load_scores(Path(folder), may_be_empty=has_facts)
+    print_problems(loaded.problems)
+    files = report_files(loaded, options.out, command, options.facts)
     with explained(options.out):
         for path, text in files.items():
             write_atomically(path, text)
-    counts = report.counts
+    counts = counts_of(loaded)
     summary = {"page": str(options.out.resolve()), "scores": str(scores.resolve()), **counts}
     text = f"{counts['finished']} finished runs, {counts['missing']} missing"
     text += f", {counts['damaged']} damaged" if counts["damaged"] else ""

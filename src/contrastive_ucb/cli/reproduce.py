@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> None:
         "what": what,
         "file": str(out.resolve()),
         "run_here": {one.name: int(one.n_runs.sum()) for one in own.scores},
-        "missing": own.n_missing,
+        "missing": int(own.missing["seeds"].map(len).sum()),
         "damaged": len(own.problems),
     }
     emit(summary, options.json, f"written: {out}")

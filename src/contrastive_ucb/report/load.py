@@ -3,8 +3,8 @@
 | table  | columns                                                                                |
 |--------|----------------------------------------------------------------------------------------|
 | runs   | run, group, root, suite, agent, task, hash, seed, status, problem, identity, config,   |
-|        | inputs, label, command, words, versions, solvable, and all entries of the summary      |
-|        | ("average_regret", "evaluation.mean", ...)                                             |
+|        | inputs, label, words, eval_episodes, versions, solvable, and all entries of the        |
+|        | summary ("average_regret", "evaluation.mean", ...)                                     |
 | curves | run, step, tag, value                                                                  |
 
 `status` is finished, unfinished, damaged or planned (listed by a sweep, without a folder yet).
@@ -13,7 +13,6 @@ Unfinished, damaged and planned runs contribute no numbers. Folders are searched
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -25,18 +24,21 @@ from typing import Any
 import pandas as pd
 
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.facts.rows import Row
+from contrastive_ucb.runs.grid import SWEEPS, PlannedGroup, remembered
+from contrastive_ucb.runs.spec import RunSpec
+from contrastive_ucb.runs.store import failure_of, read_object
 
 SCORES = ("evaluation.mean", "average_regret", "average_gap")  # a finished run has one of them
 CHECKED = (*SCORES, "evaluation.episodes", "optimal_value")
 COLUMNS = (
     *("run", "group", "root", "suite", "agent", "task", "hash", "seed", "status", "problem"),
-    *("identity", "config", "inputs", "label", "command", "words", "versions", "solvable"),
+    *("identity", "config", "inputs", "label", "words", "eval_episodes", "versions", "solvable"),
 )
 CURVES = ("run", "step", "tag", "value")
 REPEAT = "repeat the run's command"
-FACT_TEXTS = ("fact", "claim", "setting", "mark", "unit", "state", "paper")
-FACT_NUMBERS = ("value", "low", "high")  # None if not measured
-FACT_STATES = ("holds", "does not hold", "reported", "not run")
+
+Values = list[tuple[str, int, str, float]]  # rows of `curves`
 
 
 @dataclass(frozen=True)
@@ -61,32 +63,31 @@ def load(root: Path, may_be_empty: bool = False) -> Loaded:
     if not root.is_dir():
         raise UserError(f"there is no run folder {root}; pass the folder given to --out")
     rows: list[dict[str, Any]] = []
-    values: list[tuple[str, int, str, float]] = []
-    for folder in _seed_folders(root):
-        if any(not name.startswith(".") for name in os.listdir(folder)):  # else: nothing begun
-            row, lines = _read_run(folder)
-            rows.append(row)
-            values += lines
+    values: Values = []
+    plans: list[tuple[Path, PlannedGroup]] = []
+    for path, names, files in os.walk(root):
+        folder = Path(path)
+        names[:] = sorted(name for name in names if not name.startswith("."))  # not drafts
+        if SWEEPS in names:
+            plans += [(folder, group) for group in remembered(folder)]
+        if folder.name.startswith("seed_"):
+            if any(not name.startswith(".") for name in (*names, *files)):  # else: nothing begun
+                row, lines = _read_run(folder)
+                rows.append(row)
+                values += lines
+            names.clear()
     _check_groups(rows)
-    rows += _planned(root, rows)
+    rows += _planned(plans, rows)
     if not rows and not may_be_empty:
         raise UserError(
             f"there are no runs under {root}; pass the folder given to --out of 'cucb train',"
             " 'cucb solve' or 'cucb sweep'"
         )
-    finished = {row["run"] for row in rows if row["status"] == "finished"}
-    curves = pd.DataFrame((value for value in values if value[0] in finished), columns=CURVES)
-    runs = pd.DataFrame(
-        rows, columns=list(dict.fromkeys([*COLUMNS, *(k for r in rows for k in r)]))
-    )
-    return Loaded(root, runs, curves)
-
-
-def identity(spec: Mapping[str, Any]) -> str:
-    """The hash of everything but the seed; runs that share it are repetitions."""
-    content = {key: spec[key] for key in ("suite", "agent", "task", "config")}
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:8]
+    columns = list(dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)]))
+    runs = pd.DataFrame(rows, columns=columns)
+    curves = pd.DataFrame(values, columns=list(CURVES))
+    finished = runs.loc[runs["status"] == "finished", "run"]
+    return Loaded(root, runs, curves[curves["run"].isin(finished)])
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -99,7 +100,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def read_facts(root: Path, given: Path | None = None) -> dict[str, Any] | None:
-    """The content of facts.json, with a DataFrame under "facts"; None if the folder has no file.
+    """The content of facts.json, with a `Row` per fact; None if the folder has no such file.
 
     given  a file to read instead of that of the folder
     """
@@ -107,66 +108,33 @@ def read_facts(root: Path, given: Path | None = None) -> dict[str, Any] | None:
     if given is None and not file.exists():
         return None
     remedy = f"run 'cucb verify --out {file.parent}' again or remove the file"
-    content = _read_object(file, remedy)
-    if not isinstance(content.get("facts"), list):
-        raise UserError(f"{file} is damaged (no list 'facts'); {remedy}")
-    for number, fact in enumerate(content["facts"], 1):
-        if problem := _fact_problem(fact):
-            raise UserError(f"{file} is damaged (fact {number} {problem}); {remedy}")
-    return {**content, "facts": pd.DataFrame(content["facts"]), "file": file}
+    content = read_object(file, remedy)
+    try:
+        rows = [Row(**fact) for fact in content["facts"]]
+        _ = [row.measured for row in rows]
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{file} is damaged ({error}); {remedy}") from error
+    return {**content, "facts": rows, "file": file}
 
 
-def _fact_problem(fact: Any) -> str:
-    if not isinstance(fact, Mapping):
-        return "is no JSON object"
-    for key in (*FACT_TEXTS, *FACT_NUMBERS, "required", "seconds"):
-        value = fact.get(key)
-        if key in FACT_TEXTS:
-            valid = isinstance(value, str) and (key != "state" or value in FACT_STATES)
-        elif key == "required":
-            valid = isinstance(value, bool)
-        else:
-            valid = _is_number(value) or (value is None and key in FACT_NUMBERS and key in fact)
-        if not valid:
-            return f"has the {key} {value!r}" if key in fact else f"has no {key!r}"
-    return ""
-
-
-def _seed_folders(root: Path) -> list[Path]:
-    """All folders seed_<n> below `root`, or `root` itself; names with a leading dot are drafts."""
-    folders = []
-    for path, names, _ in os.walk(root):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        if Path(path).name.startswith("seed_"):
-            folders.append(Path(path))
-            names.clear()
-    return folders
-
-
-def _read_run(folder: Path) -> tuple[dict[str, Any], list[tuple[str, int, str, float]]]:
+def _read_run(folder: Path) -> tuple[dict[str, Any], Values]:
     """The row of a run, and its curves if it is finished."""
-    run = str(folder)
     *above, suite, agent, group, seed = ("", "", "", *folder.parts)
     task, _, digest = group.rpartition("-")
-    row: dict[str, Any] = {
-        **dict.fromkeys(COLUMNS),
-        "config": {},
-        "status": "damaged",
-    }
-    row |= {"run": run, "group": str(folder.parent), "root": str(Path(*above)), "suite": suite}
     number = seed.removeprefix("seed_")
-    row |= {"agent": agent, "task": task, "hash": digest}
-    row["seed"] = int(number) if number.isdecimal() else -1
+    row: dict[str, Any] = dict.fromkeys(COLUMNS)
+    row |= {"run": str(folder), "group": str(folder.parent), "root": str(Path(*above))}
+    row |= {"suite": suite, "agent": agent, "task": task, "hash": digest, "config": {}}
+    row |= {"seed": int(number) if number.isdecimal() else -1, "status": "damaged"}
     try:
         spec = _read_spec(folder)
-        row |= {key: spec[key] for key in ("suite", "agent", "task", "seed", "config")}
-        row |= {"inputs": spec.get("inputs"), "status": "unfinished", "identity": identity(spec)}
+        row |= {**spec.to_json(), "identity": spec.identity(), "status": "unfinished"}
         done = folder / "DONE"
         if not done.exists():
             for name in ("metrics.jsonl", "eval.jsonl"):
                 _read_lines(folder / name, torn_end=True)
             return row, []
-        summary = dict(flatten(_read_object(done, f"remove {done} and {REPEAT}")))
+        summary = dict(flatten(read_object(done, f"remove {done} and {REPEAT}")))
         _check_summary(summary, done)
         curves = _read_curves(folder)
     except UserError as error:
@@ -176,33 +144,20 @@ def _read_run(folder: Path) -> tuple[dict[str, Any], list[tuple[str, int, str, f
     return row | entries | {"solvable": "solved_at" in summary}, curves
 
 
-def _read_spec(folder: Path) -> dict[str, Any]:
+def _read_spec(folder: Path) -> RunSpec:
     file = folder / "spec.json"
-    if not file.exists() and (folder / "FAILED").exists():
-        try:
-            error = json.loads((folder / "FAILED").read_text(encoding="utf-8"))["error"]
-        except (OSError, ValueError, KeyError, TypeError):
-            error = f"{folder / 'FAILED'} cannot be read"
-        raise UserError(f"{folder} failed before it began ({error}); {REPEAT}")
+    if not file.exists() and (failure := failure_of(folder)):
+        raise UserError(f"{folder} failed before it began ({failure.error}); {REPEAT}")
     remedy = f"remove it and {REPEAT}"
-    spec = _read_object(file, remedy)
-    for key, kind in (
-        ("suite", str),
-        ("agent", str),
-        ("task", str),
-        ("seed", int),
-        ("config", dict),
-    ):
-        if key not in spec:
-            raise UserError(f"{file} is damaged ({key!r} is missing); {remedy}")
-        if type(spec[key]) is not kind:
-            raise UserError(f"{file} is damaged ({key} is {spec[key]!r}); {remedy}")
-    place = Path(spec["suite"], spec["agent"], folder.parent.name, f"seed_{spec['seed']}")
-    if folder.parts[-4:] != place.parts or not folder.parent.name.startswith(spec["task"]):
-        raise UserError(
-            f"{file} describes the run {spec['suite']}/{spec['agent']}/{spec['task']}-"
-            f"{identity(spec)}/seed_{spec['seed']}; move the folder there"
-        )
+    content = read_object(file, remedy)
+    try:
+        spec = RunSpec(**content)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{file} is damaged ({error}); {remedy}") from error
+    place = (spec.suite, spec.agent, folder.parent.name, f"seed_{spec.seed}")
+    if folder.parts[-4:] != place or not folder.parent.name.startswith(spec.task):
+        here = f"{spec.suite}/{spec.agent}/{spec.task}-{spec.identity()[:8]}/seed_{spec.seed}"
+        raise UserError(f"{file} describes the run {here}; move the folder there")
     return spec
 
 
@@ -218,50 +173,57 @@ def _check_summary(summary: Mapping[str, Any], done: Path) -> None:
         raise UserError(f"{done} has no score ({', '.join(SCORES)}); remove it and {REPEAT}")
 
 
-def _read_curves(folder: Path) -> list[tuple[str, int, str, float]]:
-    run = str(folder)
-    curves = [
-        (run, line["step"], tag, value)
-        for line in _read_lines(folder / "metrics.jsonl", required=True)
+def _read_curves(folder: Path) -> Values:
+    metrics, evaluations = folder / "metrics.jsonl", folder / "eval.jsonl"
+    if not metrics.exists():
+        raise UserError(f"{metrics} cannot be read (it is missing); move {folder} elsewhere")
+    names = {metrics: None, evaluations: ("mean", "median")}
+    return [
+        (str(folder), line["step"], tag if known is None else f"eval/{tag}", value)
+        for file, known in names.items()
+        for line in _read_lines(file)
         for tag, value in line.items()
-        if tag != "step"
-    ]
-    return curves + [
-        (run, line["step"], f"eval/{tag}", line[tag])
-        for line in _read_lines(folder / "eval.jsonl")
-        for tag in ("mean", "median")
-        if tag in line
+        if tag != "step" and (known is None or tag in known)
     ]
 
 
-def _read_lines(file: Path, torn_end: bool = False, required: bool = False) -> list[dict[str, Any]]:
+def _read_lines(file: Path, torn_end: bool = False) -> list[dict[str, Any]]:
     """The lines of a .jsonl file; the last line of a running process may be incomplete."""
-    if not file.exists() and not required:
+    if not file.exists():
         return []
     # Checkpoints store the length of the file, so a run cannot continue without it.
     remedy = f"repair it, or move {file.parent} elsewhere and {REPEAT}"
-    *whole, rest = _read_text(file, remedy).split("\n")
+    try:
+        *texts, rest = file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} cannot be read as UTF-8 ({error}); {remedy}") from error
     if rest and not torn_end:
-        whole.append(rest)
-    lines, step = [], -1
-    for number, text in enumerate(whole, start=1):
-        where = f"{file} line {number}"
+        texts.append(rest)
+    lines: list[dict[str, Any]] = []
+    step = -1
+    for number, text in enumerate(texts, start=1):
         try:
             line = json.loads(text)
-        except ValueError as error:
-            raise UserError(f"{where} is damaged (not valid JSON); {remedy}") from error
-        if not isinstance(line, dict) or type(line.get("step")) is not int:
-            raise UserError(f"{where} is damaged (no JSON object with a whole 'step'); {remedy}")
-        for tag, value in line.items():
-            if file.name == "metrics.jsonl" and not _is_number(value):
-                raise UserError(
-                    f"{where} is damaged ({tag} is {value!r}, not a finite number); {remedy}"
-                )
-        if line["step"] < step:
-            raise UserError(f"{where} is damaged (step {line['step']} after {step}); {remedy}")
+        except ValueError:
+            line, problem = {}, "not valid JSON"
+        else:
+            problem = _line_problem(line, step, file.name == "metrics.jsonl")
+        if problem:
+            raise UserError(f"{file} line {number} is damaged ({problem}); {remedy}")
         step = line["step"]
         lines.append(line)
     return lines
+
+
+def _line_problem(line: Any, step: int, only_numbers: bool) -> str:
+    if not isinstance(line, dict) or type(line.get("step")) is not int:
+        return "no JSON object with a whole 'step'"
+    if line["step"] < step:
+        return f"step {line['step']} after {step}"
+    for tag, value in line.items():
+        if only_numbers and not _is_number(value):
+            return f"{tag} is {value!r}, not a finite number"
+    return ""
 
 
 def _read_versions(folder: Path) -> str | None:
@@ -276,86 +238,43 @@ def _check_groups(rows: list[dict[str, Any]]) -> None:
     """Mark copies of a run, and runs whose score is of another kind than that of their group."""
     seen: dict[tuple[str, int], str] = {}
     kinds: dict[str, str] = {}
-    for row in rows:
-        if row["status"] == "damaged":
-            continue
-        key = (row["identity"], row["seed"])
+    for row in (row for row in rows if row["status"] != "damaged"):
+        key, problem = (row["identity"], row["seed"]), ""
         if key in seen:
             problem = f"{row['run']} is a copy of {seen[key]}; remove one of them"
-            row |= {"status": "damaged", "problem": problem}
         seen.setdefault(key, row["run"])
-        if row["status"] != "finished":
-            continue
-        own = next(name for name in SCORES if name in row)
-        kind = kinds.setdefault(row["identity"], own)
-        if kind not in row:
-            done = Path(row["run"]) / "DONE"
-            row |= {
-                "status": "damaged",
-                "problem": f"{done} has no {kind}; remove it and {REPEAT}",
-            }
+        if row["status"] == "finished":
+            own = next(name for name in SCORES if name in row)
+            kind = kinds.setdefault(row["identity"], own)
+            if kind not in row:
+                problem = f"{row['run']}/DONE has no {kind}; remove it and {REPEAT}"
+        if problem:
+            row |= {"status": "damaged", "problem": problem}
 
 
-def _planned(root: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows for planned runs without a folder; begun runs get the label and command of the plan."""
-    begun = {(row.get("identity"), row["seed"]): row for row in rows}
-    groups = {row.get("identity"): row for row in rows}
+def _planned(
+    plans: list[tuple[Path, PlannedGroup]], rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Rows for planned runs without a folder; begun runs get the label and words of the plan."""
+    known = {(row["identity"], row["seed"]) for row in rows}
     planned: list[dict[str, Any]] = []
-    for file in sorted(root.rglob("sweeps/*.json")):
-        remedy = "remove it, the next sweep writes it again"
-        content = _read_object(file, remedy)
-        for group in content.get("groups", []):
-            try:
-                spec, key = dict(group["spec"]), identity(group["spec"])
-                shared = {"label": group["label"], "words": tuple(group["words"])}
-                shared["command"] = content.get("command")
-                seeds = list(group["seeds"])
-            except (KeyError, TypeError) as error:
-                raise UserError(f"{file} is damaged ({error!r}); {remedy}") from error
-            shared["eval_episodes"] = group.get("eval_episodes")
-            for row in rows:
-                if row.get("identity") == key and row["label"] is None:
-                    row |= shared
-            place = file.parent.parent
-            folder = place / group.get(
-                "folder", f"{spec['suite']}/{spec['agent']}/{spec['task']}-{key}"
-            )
-            for seed in seeds:
-                if (key, seed) in begun:
-                    continue
-                row = dict.fromkeys(COLUMNS) | {
-                    name: spec[name] for name in spec if name in COLUMNS
-                }
-                row |= {"seed": seed, "hash": key, "identity": key, "status": "planned", **shared}
-                row |= {
-                    "root": str(place),
-                    "group": str(folder),
-                    "run": str(folder / f"seed_{seed}"),
-                }
-                if key in groups:
-                    row |= {name: groups[key][name] for name in ("group", "hash", "root")}
-                begun[key, seed] = row
-                planned.append(row)
+    for root, group in plans:
+        identity, folder = group.spec.identity(), group.folder(root)
+        shared = {"label": group.label, "words": group.words, "eval_episodes": group.eval_episodes}
+        begun = [row for row in rows if row["identity"] == identity]
+        for row in begun:
+            if row["label"] is None:
+                row |= shared
+        place = {"group": str(folder), "root": str(root), "hash": identity[:8]}
+        if begun:
+            place = {name: begun[0][name] for name in place}
+        for spec in group.specs():
+            if (identity, spec.seed) not in known:
+                known.add((identity, spec.seed))
+                row = {"identity": identity, "status": "planned", **shared, **place}
+                row["run"] = str(folder / f"seed_{spec.seed}")
+                planned.append({**dict.fromkeys(COLUMNS), **spec.to_json(), **row})
     return planned
-
-
-def _read_object(file: Path, remedy: str) -> dict[str, Any]:
-    try:
-        content = json.loads(_read_text(file, remedy))
-    except ValueError as error:
-        raise UserError(f"{file} is damaged (not valid JSON); {remedy}") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{file} is damaged (no JSON object); {remedy}")
-    return content
-
-
-def _read_text(file: Path, remedy: str) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{file} cannot be read ({error.strerror}); {remedy}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{file} is damaged (not UTF-8 text); {remedy}") from error
 
 
 def _is_number(value: object) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -43,10 +44,9 @@ from contrastive_ucb.report.scores import (
     aggregate,
     comparable,
     curve_of,
+    finished,
     improvements,
     missing_runs,
-    name_runs,
-    score_runs,
     scores_by_agent,
 )
 from contrastive_ucb.report.tables import Table
@@ -107,78 +107,56 @@ def render(title: str, sections: Sequence[Section], suffix: str = ".html") -> st
     )
 
 
-@dataclass(frozen=True)
-class Report:
-    """The runs of a folder with their names, scores and gaps."""
+def report_files(loaded: Loaded, out: Path, command: str, facts: Path | None) -> dict[Path, str]:
+    """The page or its tables, by the suffix of `out`, and the scores as CSV.
 
-    loaded: Loaded
-    named: pd.DataFrame
-    scores: pd.DataFrame
-    missing: pd.DataFrame
-
-    @staticmethod
-    def of(loaded: Loaded) -> Report:
-        named = name_runs(loaded.runs)
-        return Report(loaded, named, score_runs(named), missing_runs(named))
-
-    @property
-    def n_missing(self) -> int:
-        return int(self.missing["seeds"].map(len).sum()) if len(self.missing) else 0
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {
-            "finished": len(self.scores),
-            "missing": self.n_missing,
-            "damaged": len(self.loaded.problems),
-        }
-
-
-def report_files(report: Report, out: Path, command: str, facts: Path | None) -> dict[Path, str]:
-    """The page or its tables, by the suffix of `out`, and the scores as CSV."""
-    csv, beside = (
-        tab.scores_csv(report.scores, report.missing, report.named),
-        out.with_suffix(".csv"),
-    )
-    sections = report_sections(report, facts, draw=out.suffix == ".html")
-    if len(report.named):
+    loaded  runs with scores, see `load_scores`
+    """
+    runs, missing, draw = loaded.runs, missing_runs(loaded.runs), out.suffix == ".html"
+    csv, beside = tab.scores_csv(runs, missing), out.with_suffix(".csv")
+    sections = [_overview(loaded, missing, draw)]
+    for kind in KINDS.values():
+        own = finished(runs)[finished(runs)["kind"] == kind.name]
+        if len(own):
+            sections += _kind_sections(own, loaded.curves, missing, kind, draw)
+    if (measured := read_facts(loaded.root, facts)) is not None:
+        sections.append(_facts_section(measured))
+    if len(runs):
+        sections.append(missing_section(missing, loaded.problems))
         digest = hashlib.sha256(csv.encode()).hexdigest()
         text = (
             f"One line per run: its number as the run wrote it, and its score. SHA-256: {digest}."
         )
-        if out.suffix == ".html":
+        if draw:
             sections.append(Section("Raw scores of all runs", (text,), link=beside.name))
-        sections.append(_origin_section(report))
+        sections.append(_origin_section(runs))
     sections.append(Section("Reproduce this page", commands=(command,)))
     return {beside: csv, out: render("Report of runs", sections, out.suffix)}
 
 
-def report_sections(report: Report, facts: Path | None, draw: bool) -> list[Section]:
-    """What was run and measured, and what is missing; draw=False leaves out figures."""
-    counts, named = report.counts, report.named[report.named["status"] != "planned"]
+def counts_of(loaded: Loaded) -> dict[str, int]:
+    """The numbers of finished, missing and damaged runs."""
+    missing = missing_runs(loaded.runs)["seeds"].map(len).sum()
+    n_finished = len(finished(loaded.runs))
+    return {"finished": n_finished, "missing": int(missing), "damaged": len(loaded.problems)}
+
+
+def _overview(loaded: Loaded, missing: pd.DataFrame, draw: bool) -> Section:
+    counts, begun = counts_of(loaded), loaded.runs[loaded.runs["status"] != "planned"]
     damaged = f"; damaged: {counts['damaged']}" if counts["damaged"] else ""
     text = (
         f"{_count(counts['finished'], 'finished run')} of"
-        f" {_count(named['agent_name'].nunique(), 'agent')} on"
-        f" {_count(named['task_name'].nunique(), 'task')}; missing: {counts['missing'] or 'none'}"
-        f"{damaged}. Unfinished runs"
-        f" contribute no numbers.{' Click a column name to sort a table.' * draw}"
+        f" {_count(begun['agent_name'].nunique(), 'agent')} on"
+        f" {_count(begun['task_name'].nunique(), 'task')}; missing: {counts['missing'] or 'none'}"
+        f"{damaged}. Unfinished runs contribute no numbers."
+        f"{' Click a column name to sort a table.' * draw}"
     )
-    sections = [Section("Overview", (text,))]
-    for kind in KINDS.values():
-        own = report.scores[report.scores["kind"] == kind.name]
-        if len(own):
-            sections += _kind_sections(report, own, kind, draw)
-    if (measured := read_facts(report.loaded.root, facts)) is not None:
-        sections.append(_facts_section(measured))
-    if len(report.named):
-        sections.append(missing_section(report.missing, report.loaded.problems))
-    return sections
+    return Section("Overview", (text,))
 
 
 def missing_section(missing: pd.DataFrame, problems: Sequence[str]) -> Section:
     """Missing and damaged runs with the commands that complete them."""
-    n_runs = int(missing["seeds"].map(len).sum()) if len(missing) else 0
+    n_runs = int(missing["seeds"].map(len).sum())
     text = f"Unfinished runs: {n_runs}." if n_runs else "No run is missing."
     if problems:
         text += (
@@ -250,11 +228,11 @@ def few_runs_text(scores: Sequence[Scores]) -> list[str]:
     ]
 
 
-def episodes_text(scores: pd.DataFrame) -> list[str]:
+def episodes_text(runs: pd.DataFrame) -> list[str]:
     """A remark on runs of Atari that were evaluated with other numbers of episodes."""
     other = [
         f"{agent} on {task} ({', '.join(map(str, own)) or tab.NOTHING})"
-        for (task, agent), group in scores.groupby(["task", "agent"], sort=False)
+        for (task, agent), group in runs.groupby(["task_name", "agent_name"], sort=False)
         if (own := tab.episodes_of(group)) != [EPISODES]
     ]
     if not other:
@@ -266,15 +244,17 @@ def episodes_text(scores: pd.DataFrame) -> list[str]:
     ]
 
 
-def _kind_sections(report: Report, own: pd.DataFrame, kind: Kind, draw: bool) -> list[Section]:
+def _kind_sections(
+    own: pd.DataFrame, curves: pd.DataFrame, missing: pd.DataFrame, kind: Kind, draw: bool
+) -> list[Section]:
     """Curves, scores, and comparisons of the runs of one kind."""
     from contrastive_ucb.report import reproduce
 
-    scores = scores_by_agent(own, kind.name)
+    scores = scores_by_agent(own)
     shared = comparable(scores)
     several = bool(shared) and len(shared[0].tasks) > 1
-    sections = _curve_sections(report, own, kind) if draw else []
-    sections.append(_score_section(report, own, kind))
+    sections = _curve_sections(own, curves, kind) if draw else []
+    sections.append(_score_section(own, missing, kind))
     if (solved := tab.solved_table(own)) is not None:
         text = (
             "A task is solved at a round of `cucb solve` or an episode of `cucb train`, by the rule"
@@ -297,7 +277,7 @@ def _kind_sections(report: Report, own: pd.DataFrame, kind: Kind, draw: bool) ->
     return sections
 
 
-def _curve_sections(report: Report, own: pd.DataFrame, kind: Kind) -> list[Section]:
+def _curve_sections(own: pd.DataFrame, measured: pd.DataFrame, kind: Kind) -> list[Section]:
     finite = kind.curve != RETURN
     xlabel = "rounds" if finite else "steps"
     tags = {kind.curve: kind.raw if finite else "training return"}
@@ -305,16 +285,16 @@ def _curve_sections(report: Report, own: pd.DataFrame, kind: Kind) -> list[Secti
         tags |= {"gap": "gap of the policy", "zeta": "model error zeta"}
         tags["losses/contrastive"] = "contrastive loss"
     tags["bonus/mean"] = "mean bonus"
-    styles = palette([one.name for one in scores_by_agent(own, kind.name)])
+    styles = palette([one.name for one in scores_by_agent(own)])
     levels = {
         task: {name: float(values.mean()) for name, values in played.items()}
         for task, played in tab.controls_of(own, kind).items()
     }
     figures = []
     for tag, label in tags.items():
-        values = report.loaded.curves[report.loaded.curves["tag"] == tag]
+        values = measured[measured["tag"] == tag]
         curves: dict[str, Any] = {}
-        for (task, agent), group in own.groupby(["task", "agent"], sort=False):
+        for (task, agent), group in own.groupby(["task_name", "agent_name"], sort=False):
             steps, lines = curve_of(values, list(group["run"]), tag)
             if steps.size:
                 curves.setdefault(task, {})[agent] = steps, lines
@@ -330,13 +310,13 @@ def _curve_sections(report: Report, own: pd.DataFrame, kind: Kind) -> list[Secti
     return [Section(f"{kind.title}: curves", figures=tuple(figures))] if figures else []
 
 
-def _score_section(report: Report, own: pd.DataFrame, kind: Kind) -> Section:
+def _score_section(own: pd.DataFrame, missing: pd.DataFrame, kind: Kind) -> Section:
     shown = kind.score if kind.name == "mdp" else kind.raw
     texts = [f"One number per run: the {shown}.{' Less is better.' * (kind.sign < 0)}"]
     if kind.name == "atari":
         texts += episodes_text(own)
-    texts += few_runs_text(scores_by_agent(own, kind.name))
-    table = tab.score_table(own, report.missing, kind)
+    texts += few_runs_text(scores_by_agent(own))
+    table = tab.score_table(own, missing, kind)
     caption = (
         f"Means over runs with 95% intervals (percentile bootstrap over seeds, {SEED_RESAMPLES:,}"
         " resamples) and standard deviations."
@@ -345,7 +325,7 @@ def _score_section(report: Report, own: pd.DataFrame, kind: Kind) -> Section:
 
 
 def _task_section(own: pd.DataFrame, kind: Kind) -> Section | None:
-    table, n_agents = tab.task_table(own, kind), own["agent"].nunique()
+    table, n_agents = tab.task_table(own, kind), own["agent_name"].nunique()
     if len(table.header) < 3:
         return None
     shown = kind.score if kind.name == "mdp" else kind.raw
@@ -408,16 +388,15 @@ def means_text(aggregates: pd.DataFrame) -> str:
 
 def _facts_section(measured: dict[str, Any]) -> Section:
     facts = measured["facts"]
-    states = facts["state"].value_counts(sort=False) if len(facts) else {}
-    counts = ", ".join(f"{count} {state}" for state, count in dict(states).items())
-    failed = facts[facts["required"] & (facts["state"] != "holds")] if len(facts) else facts
-    n_required = int(facts["required"].sum()) if len(facts) else 0
-    text = f"{_count(len(facts), 'fact')}: {counts or 'none'}. Required: {n_required}"
-    if len(failed):
-        named = "; ".join(f"{r.fact} ({r.claim}): {r.state}" for r in failed.itertuples())
-        text += f", of which these do not hold: {named}."
+    states = Counter(row.state for row in facts)
+    counts = ", ".join(f"{count} {state}" for state, count in states.items())
+    required = [row for row in facts if row.required]
+    failed = [f"{row.fact} ({row.claim}): {row.state}" for row in required if row.state != "holds"]
+    text = f"{_count(len(facts), 'fact')}: {counts or 'none'}. Required: {len(required)}"
+    if failed:
+        text += f", of which these do not hold: {'; '.join(failed)}."
     else:
-        text += ", all of which hold." if n_required else "."
+        text += ", all of which hold." if required else "."
     made_with = measured.get("versions", "")
     if isinstance(made_with, dict):
         made_with = ", ".join(f"{name} {version}" for name, version in made_with.items())
@@ -432,15 +411,15 @@ def _facts_section(measured: dict[str, Any]) -> Section:
     return Section("Theory: facts and targets", (text,), tables=tables, commands=commands)
 
 
-def _origin_section(report: Report) -> Section:
+def _origin_section(runs: pd.DataFrame) -> Section:
     """Which runs the numbers come from, and the versions that made them."""
-    known = sorted(set(report.scores["versions"].dropna()))
-    n_unknown = int(report.scores["versions"].isna().sum())
+    versions = finished(runs)["versions"]
+    known, n_unknown = sorted(set(versions.dropna())), int(versions.isna().sum())
     text = f"Made with {'; '.join(known)}" if known else "The package versions are not recorded"
     if known and n_unknown:
         text += f"; not recorded by {_count(n_unknown, 'run')}"
     caption = "The hash of all settings except the seed is part of the name of the run folder."
-    tables = (tab.runs_table(report.named, caption),)
+    tables = (tab.runs_table(runs, caption),)
     return Section("Runs on this page", (text + ".",), tables=tables)
 
 

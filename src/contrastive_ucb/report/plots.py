@@ -11,7 +11,7 @@ import io
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,14 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    PercentFormatter,
+)
 
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.files import write_atomically
@@ -121,15 +128,17 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def new_figure(height: float) -> Figure:
-    """An empty figure, `height` inches high."""
-    return Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
+@contextmanager
+def drawn(height: float) -> Iterator[Figure]:
+    """An empty figure, `height` inches high, in the style of this package.
 
-
-def freeze_layout(figure: Figure) -> None:
-    """Compute the layout once; each drawing would change it a little otherwise."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    At the end the layout is computed once; each drawing would change it a little otherwise.
+    """
+    with house_style():
+        figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
+        yield figure
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
 
 
 def color_of(agent: str) -> str:
@@ -316,8 +325,7 @@ def curve_figure(
     The dotted line starts on the first curve at K / 30, so that steeper curves end below it.
     """
     height = 3.3
-    with house_style():
-        figure = new_figure(height)
+    with drawn(height) as figure:
         axes = figure.add_subplot()
         means = [mean_interval(curve.values)[0] for curve in curves]
         floor = log_floor(means) if log else None
@@ -340,7 +348,6 @@ def curve_figure(
             plain_ticks(axes)
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
         label_ends(axes, ends, height - 0.8)
-        freeze_layout(figure)
     return figure
 
 
@@ -351,26 +358,31 @@ def solving_figure(
     title: str,
     ylabel: str,
     solved_title: str,
-    dress: Callable[[Axes], None],
     xlabel: str = "round $k$",
+    percent: bool = False,
+    limit: float | None = None,
 ) -> Figure:
     """A line per seed and the mean of each agent, above the number of seeds that solved the task.
 
-    solved  (solved seeds, seeds) of each agent
-    dress   sets the limits of the upper panel
+    solved   (solved seeds, seeds) of each agent
+    percent  whether values are fractions, shown as percentages up to 100%
+    limit    a value to mark with a dotted line
     """
     upper, lower = 2.7, 0.4 + ROW * len(solved)
-    with house_style():
-        figure = new_figure(upper + lower)
+    with drawn(upper + lower) as figure:
         above, below = figure.subplots(2, 1, height_ratios=[upper, lower])
         ends = [_draw_seeds(above, curve) for curve in curves]
         above.margins(x=0)
         above.set(title=title, xlabel=xlabel, ylabel=ylabel)
-        dress(above)
+        most = 1.0 if percent else max(1.0, float(above.dataLim.y1))
+        above.set_ylim(-0.03 * most, 1.05 * most)
+        if percent:
+            above.yaxis.set_major_formatter(PercentFormatter(1.0))
+        if limit is not None:
+            above.axhline(limit, color=GRAY, linestyle=":", linewidth=1.2)
         label_ends(above, ends, upper - 0.8)
         draw_solved(below, solved)
         below.set_title(solved_title)
-        freeze_layout(figure)
     return figure
 
 
@@ -506,8 +518,7 @@ def mean_figure(aggregates: pd.DataFrame, title: str, label: str) -> Figure:
     rows = aggregates[aggregates["statistic"] == "mean"]
     rows = rows.sort_values(["here", "value"], ascending=[True, False]).reset_index(drop=True)
     spots, names, colors = _rows(rows)
-    with house_style():
-        figure = new_figure(0.95 + _row_height(names) * (spots[-1] + 1.5))
+    with drawn(0.95 + _row_height(names) * (spots[-1] + 1.5)) as figure:
         axes = figure.add_subplot()
         low = min(0.0, rows[["value", "low"]].min().min())
         high = max(0.0, rows[["value", "high"]].max().max())
@@ -525,7 +536,6 @@ def mean_figure(aggregates: pd.DataFrame, title: str, label: str) -> Figure:
         axes.set_xlim(low - 0.04 * width * (low < 0), high + 0.16 * width)
         axes.set(title=title, xlabel=fill(label, 36))
         axes.grid(axis="y", visible=False)
-        freeze_layout(figure)
     return figure
 
 
@@ -535,8 +545,7 @@ def aggregates_figure(aggregates: pd.DataFrame, label: str) -> Figure:
     statistics = [name for name in STATISTICS if name in set(aggregates["statistic"])]
     spots, names, colors = _rows(methods)
     inches = 0.85 + _row_height(names) * (spots[-1] + 1)
-    with house_style():
-        figure = new_figure(inches * len(statistics) + 0.2)
+    with drawn(inches * len(statistics) + 0.2) as figure:
         grid = figure.subplots(len(statistics), 1, squeeze=False)[:, 0]
         for axes, name in zip(grid, statistics, strict=True):
             own = aggregates[aggregates["statistic"] == name].set_index("method")
@@ -548,7 +557,6 @@ def aggregates_figure(aggregates: pd.DataFrame, label: str) -> Figure:
             axes.set(title=f"{title[0].upper()}{title[1:]}{less}", xlabel=fill(label, 36))
             axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
             axes.margins(x=0.08)
-        freeze_layout(figure)
     return figure
 
 
@@ -559,8 +567,7 @@ def profile_figure(scores: Sequence[Scores], label: str) -> Figure:
     levels = np.linspace(low, high if high > low else low + 1, 61)
     names = [one.name for one in scores]
     styles, columns = palette(names), _legend_columns(names)
-    with house_style():
-        figure = new_figure(2.9 + 0.18 * math.ceil(len(scores) / columns))
+    with drawn(2.9 + 0.18 * math.ceil(len(scores) / columns)) as figure:
         axes = figure.add_subplot()
         for one in scores:
             share = interval(lambda runs: performance_profile(runs, levels), one, 1000)
@@ -571,14 +578,12 @@ def profile_figure(scores: Sequence[Scores], label: str) -> Figure:
         axes.set(xlim=(levels[0], levels[-1]), ylim=(0, 1.03), xlabel=fill(label, 36))
         axes.set(ylabel="fraction of runs above", title="Performance profiles")
         figure.legend(loc="outside upper left", ncols=columns, fontsize=8.5, frameon=False)
-        freeze_layout(figure)
     return figure
 
 
 def improvement_figure(pairs: pd.DataFrame, styles: Mapping[str, Any]) -> Figure:
     """The probability of improvement of each pair with its 95% interval, and a line at 1/2."""
-    with house_style():
-        figure = new_figure(0.85 + 2 * BAR * len(pairs))
+    with drawn(0.85 + 2 * BAR * len(pairs)) as figure:
         axes = figure.add_subplot()
         for spot, row in enumerate(pairs.itertuples()):
             color = styles[row.x]["color"]
@@ -592,7 +597,6 @@ def improvement_figure(pairs: pd.DataFrame, styles: Mapping[str, Any]) -> Figure
         axes.set(
             title="Probability of improvement", xlabel="probability that a run beats the other"
         )
-        freeze_layout(figure)
     return figure
 
 

@@ -6,7 +6,7 @@ if it would be among the best two published ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, sqrt
@@ -19,10 +19,9 @@ from matplotlib.figure import Figure
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report import tables as tab
-from contrastive_ucb.report.load import identity, load
+from contrastive_ucb.report.load import COLUMNS
 from contrastive_ucb.report.pages import (
     Illustration,
-    Report,
     Section,
     episodes_text,
     few_runs_text,
@@ -34,18 +33,24 @@ from contrastive_ucb.report.pages import (
 )
 from contrastive_ucb.report.plots import aggregates_figure, mean_figure, to_svg
 from contrastive_ucb.report.scores import (
+    AGGREGATES,
     KINDS,
     MIN_RUNS,
     RESAMPLES,
     aggregate,
-    aggregate_frame,
     commands_of,
+    finished,
+    load_scores,
+    missing_runs,
     on_shared_tasks,
     runs_text,
+    score_runs,
     scores_by_agent,
+    sorted_gaps,
     with_settings,
 )
 from contrastive_ucb.report.tables import Table
+from contrastive_ucb.runs.spec import RunSpec
 from contrastive_ucb.stats.aggregate import Scores
 from contrastive_ucb.stats.published import Method, atari100k, game_of, printed_aggregates
 
@@ -53,6 +58,7 @@ ATARI = KINDS["atari"]
 PAPER = ("CURL", "OTR", "DER", "SimPLe", "DrQ", "DrQ(eps)", "SPR", "SPR-UCB")  # its column order
 OURS, BASE = "SPR-UCB", "SPR"
 STEPS = 100_000
+RELEASED = {"bonus.preset": "reference", "bonus.scale": 0.0}  # SPR as in the released code
 LEVEL = 0.05  # of Welch's tests
 DIGITS = 4  # of the table, as in the paper
 MIN_DEVIATION = 0.005  # smaller deviations are printed as 0.00
@@ -81,15 +87,15 @@ CAPTION = (
 
 @dataclass(frozen=True)
 class OwnRuns:
-    """The runs of Atari 100K in a folder: scores, missing runs and problems of damaged runs."""
+    """The runs of Atari 100K in a folder: finished runs, missing runs, problems of damaged ones."""
 
-    table: pd.DataFrame | None = None
-    missing: pd.DataFrame | None = None
-    problems: tuple[str, ...] = ()
+    runs: pd.DataFrame
+    missing: pd.DataFrame
+    problems: Sequence[str] = ()
 
     @cached_property
     def scores(self) -> list[Scores]:
-        return [] if self.table is None else scores_by_agent(self.table, "atari")
+        return scores_by_agent(self.runs)
 
     @property
     def complete(self) -> list[Scores]:
@@ -100,49 +106,29 @@ class OwnRuns:
     def shared(self) -> list[Scores]:
         return on_shared_tasks(self.scores) if self.scores else []
 
-    @property
-    def n_missing(self) -> int:
-        return 0 if self.missing is None else int(sum(map(len, self.missing["seeds"])))
-
 
 def own_runs(root: Path | None) -> OwnRuns:
     """The runs of the 26 games below `root`, and those that are missing."""
     if root is None:
-        return OwnRuns()
-    report = Report.of(load(root))
-    named = as_games(report.named.dropna(subset=["identity"]))
-    names = {
-        key: (task, agent)
-        for key, task, agent in named[["identity", "task_name", "agent_name"]].values
-    }
-    gaps = [
-        row | dict(zip(("task", "agent"), names[row["identity"]], strict=True))
-        for row in report.missing.to_dict("records")
-        if row["identity"] in names
-    ]
-    known = {row["identity"] for row in gaps}
-    gaps += [row for row in _missing_games(named) if row["identity"] not in known]
-    missing = pd.DataFrame(sorted(gaps, key=lambda row: (row["task"], row["agent"])))
-    if not gaps:
-        missing = report.missing.iloc[:0]
-    finished = set(named.loc[named["status"] == "finished", "run"])
-    table = report.scores[report.scores["run"].isin(finished)].drop(columns=["task", "agent"])
-    table = table.merge(
-        named[["run", "task_name", "agent_name"]].rename(
-            columns={"task_name": "task", "agent_name": "agent"}
-        ),
-        on="run",
-    )
-    return OwnRuns(table, missing, tuple(report.loaded.problems))
+        nothing = score_runs(pd.DataFrame(columns=list(COLUMNS)))
+        return OwnRuns(nothing, missing_runs(nothing))
+    loaded = load_scores(root)
+    games = as_games(loaded.runs.dropna(subset=["identity"]))
+    names = games.drop_duplicates("identity")[["identity", "task_name", "agent_name"]]
+    gaps = missing_runs(loaded.runs).drop(columns=["task_name", "agent_name"])
+    gaps = gaps.merge(names, on="identity")
+    others = [row for row in _missing_games(games) if row["identity"] not in set(gaps["identity"])]
+    if others:
+        gaps = pd.concat([gaps, pd.DataFrame(others)], ignore_index=True)
+    return OwnRuns(finished(games), sorted_gaps(gaps), loaded.problems)
 
 
-def as_games(named: pd.DataFrame) -> pd.DataFrame:
+def as_games(runs: pd.DataFrame) -> pd.DataFrame:
     """The runs of the 26 games under the names of the games.
 
     SPR-UCB is named with its bonus, and runs of another length than Atari 100K with their steps.
     """
-    games = named[[game_of(task) is not None for task in named["task"]]].copy()
-    games["task_name"] = [game_of(task) for task in games["task"]]
+    games = runs.assign(task_name=runs["task"].map(game_of)).dropna(subset=["task_name"])
     games["agent_name"] = [_agent_name(row) for row in games.to_dict("records")]
     for (agent, game), group in games.groupby(["agent_name", "task_name"]):
         if group["identity"].nunique() > 1:
@@ -154,13 +140,9 @@ def as_games(named: pd.DataFrame) -> pd.DataFrame:
     return games
 
 
-def games_section(scores: pd.DataFrame) -> Section:
+def games_section(runs: pd.DataFrame) -> Section:
     """The paper's table with the runs of the 26 games."""
-    renamed = scores.assign(agent_name=scores["agent"], task_name=scores["task"])
-    renamed = renamed.assign(agent=renamed["agent_id"], task=renamed["task_id"])
-    own = as_games(renamed)
-    own = own.assign(agent=own["agent_name"], task=own["task_name"])
-    table = games_table(scores_by_agent(own, "atari"))
+    table = games_table(scores_by_agent(as_games(runs)))
     return Section("Comparison with published scores", tables=(table,), notes=tuple(source_notes()))
 
 
@@ -299,7 +281,7 @@ def published_aggregates() -> pd.DataFrame:
         for e in printed_aggregates():
             if (e.method, e.runs) == (name, "10"):
                 rows.append((name, False, runs, e.statistic, e.estimate, e.low, e.high))
-    return aggregate_frame(rows)
+    return pd.DataFrame(rows, columns=AGGREGATES).astype({"low": float, "high": float})
 
 
 def published_means(games: Sequence[str] | None = None) -> pd.DataFrame:
@@ -311,7 +293,7 @@ def published_means(games: Sequence[str] | None = None) -> pd.DataFrame:
         scores = table.methods[name].scores[at]
         for statistic, value in (("mean", scores.mean()), ("median", np.median(scores))):
             rows.append((name, False, str(_n_runs(name)), statistic, float(value), None, None))
-    return aggregate_frame(rows)
+    return pd.DataFrame(rows, columns=AGGREGATES).astype({"low": float, "high": float})
 
 
 def aggregates_of(what: str, own: OwnRuns) -> pd.DataFrame:
@@ -345,7 +327,7 @@ def page_of(what: str, own: OwnRuns, command: str, suffix: str) -> str:
         Section("Sources of the numbers", notes=tuple(notes)),
         comparison_section(),
     ]
-    if own.missing is not None and (own.scores or len(own.missing) or own.problems):
+    if own.scores or len(own.missing) or own.problems:
         if draw:
             sections += _comparison_sections(own)
         sections.append(missing_section(own.missing, own.problems))
@@ -372,7 +354,7 @@ def _main_section(what: str, own: OwnRuns, draw: bool) -> Section:
 
 
 def _own_texts(own: OwnRuns) -> list[str]:
-    if not own.scores or own.table is None:
+    if not own.scores:
         return [NOTHING_RUN]
     names = ", ".join(f"{one.name} ({len(one.tasks)} of 26 games)" for one in own.scores)
     return [
@@ -380,18 +362,18 @@ def _own_texts(own: OwnRuns) -> list[str]:
         f" 95% percentile intervals of a stratified bootstrap ({RESAMPLES:,} resamples of the runs"
         f" of each game); there is none if a game has fewer than {MIN_RUNS} runs.",
         *few_runs_text(own.scores),
-        *episodes_text(own.table),
+        *episodes_text(own.runs),
     ]
 
 
 def _own_notes(own: OwnRuns, complete: bool) -> list[str]:
     """The runs made here that the numbers come from; figures show agents with all games only."""
-    if not own.scores or own.table is None:
+    if not own.scores:
         return [NOTHING_RUN]
     shown = own.complete if complete else own.scores
     notes = []
     for one in shown:
-        counts = tab.episodes_of(own.table[own.table["agent"] == one.name])
+        counts = tab.episodes_of(own.runs[own.runs["agent_name"] == one.name])
         episodes = f"{', '.join(map(str, counts))} episodes" if counts else "episodes not recorded"
         notes.append(
             f"{one.name}, run here: {runs_text(one)} runs per game on {len(one.tasks)} of 26 games,"
@@ -427,31 +409,34 @@ def _comparison_sections(own: OwnRuns) -> list[Section]:
     return sections
 
 
-def _missing_games(named: pd.DataFrame) -> list[dict[str, Any]]:
+def _missing_games(games: pd.DataFrame) -> list[dict[str, Any]]:
     """The games that an agent has no runs of, although it has runs of others."""
     gaps = []
-    begun = named[named["status"] != "planned"]
-    for agent in sorted(begun["agent_name"].unique()):
-        own = named[named["agent_name"] == agent]
-        first = own.iloc[0].to_dict()
-        seeds = tuple(sorted(set(own["seed"])))
+    for agent in sorted(games.loc[games["status"] != "planned", "agent_name"].unique()):
+        own = games[games["agent_name"] == agent]
+        first, seeds = own.iloc[0].to_dict(), tuple(sorted(set(own["seed"])))
         for game in sorted(set(atari100k().games) - set(own["task_name"])):
-            run = first | {"task": game, "config": {**first["config"], "env": game}}
-            if isinstance(run["words"], tuple):
-                run["words"] = (*run["words"][:2], game, *run["words"][3:])
-            if isinstance(run["inputs"], dict):
-                run["inputs"] = {**run["inputs"], "env": game}
-            row = {"task": game, "agent": agent, "seeds": seeds, "identity": identity(run)}
-            gaps.append({**row, "commands": commands_of(run, seeds)})
+            config = {**first["config"], "env": game}
+            spec = RunSpec(first["suite"], first["agent"], game, 0, config)
+            run = {**first, "words": None}
+            if isinstance(first["inputs"], dict):
+                run["inputs"] = {**first["inputs"], "env": game}
+            gap = {"task_name": game, "agent_name": agent, "seeds": seeds}
+            gaps.append({**gap, "identity": spec.identity(), "commands": commands_of(run, seeds)})
     return gaps
 
 
-def _agent_name(run: dict[str, Any]) -> str:
-    inputs, name = run["inputs"], run["agent_name"]
-    labeled = isinstance(run["label"], str) and run["label"] != run["agent"]
-    if run["agent"] == "spr-ucb" and not labeled and isinstance(inputs, dict):
+def _agent_name(run: Mapping[str, Any]) -> str:
+    """The name of the agent, with its bonus if it has one; labels of a sweep are kept."""
+    name, inputs = run["agent_name"], run["inputs"]
+    is_labeled = isinstance(run["label"], str) and run["label"] != run["agent"]
+    if not is_labeled and isinstance(inputs, Mapping):
         settings = dict(inputs.get("settings") or {})
-        name = with_settings(f"SPR-UCB ({settings.pop('bonus.preset', 'paper')})", settings)
+        if run["agent"] == "spr-ucb":
+            name = with_settings(f"SPR-UCB ({settings.pop('bonus.preset', 'paper')})", settings)
+        elif run["agent"] == "spr" and settings.items() >= RELEASED.items():
+            others = {key: value for key, value in settings.items() if key not in RELEASED}
+            name = with_settings("SPR (released code)", others)
     steps = run["config"].get("steps", STEPS)
     return name if steps == STEPS else f"{name} ({steps:,} steps)"
 

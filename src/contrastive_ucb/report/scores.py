@@ -14,10 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,15 @@ from contrastive_ucb.agents.deep.presets import ALGORITHMS
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.random_streams import stream
-from contrastive_ucb.evaluation.rollouts import default_episodes
-from contrastive_ucb.report.load import flatten
+from contrastive_ucb.report.load import Loaded, flatten, load
+from contrastive_ucb.runs.spec import command_words, commands, value_text
 from contrastive_ucb.stats.aggregate import Scores, iqm, mean, median, optimality_gap
-from contrastive_ucb.stats.bootstrap import Statistic, improvement_interval, intervals
+from contrastive_ucb.stats.bootstrap import (
+    Interval,
+    Statistic,
+    improvement_interval,
+    intervals,
+)
 from contrastive_ucb.stats.published import game_of, normalise
 
 STATISTICS: dict[str, tuple[str, Statistic]] = {
@@ -39,6 +44,7 @@ STATISTICS: dict[str, tuple[str, Statistic]] = {
     "mean": ("mean", mean),
     "optimality_gap": ("optimality gap", optimality_gap),
 }
+AGGREGATES = ["method", "here", "runs", "statistic", "value", "low", "high"]
 RESAMPLES = 10_000  # of aggregates over tasks
 PAIR_RESAMPLES = 2000  # of the probability of improvement
 SEED_RESAMPLES = 2000  # of the mean over seeds
@@ -84,58 +90,50 @@ KINDS = {
 }  # fmt: skip
 
 
-def name_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs with the columns kind, task_name and agent_name, in the order of tables.
+def load_scores(root: Path, may_be_empty: bool = False) -> Loaded:
+    """The runs below a folder with their names and scores, see `load` and `score_runs`."""
+    loaded = load(root, may_be_empty)
+    return replace(loaded, runs=score_runs(loaded.runs))
 
-    Settings are added to a name if two groups would have the same name otherwise.
+
+def score_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs with the columns task_name, agent_name, kind, raw and score, in the order of tables.
+
+    Settings are added to a name if two groups would have the same name otherwise. `raw` is the
+    number that the run wrote and `score` the number that is compared, NaN for unfinished runs.
     """
-    named = runs.drop_duplicates("identity").dropna(subset=["identity"])
-    settings = [_settings(row) for row in named.to_dict("records")]
-    tasks = _distinct(list(named["task"]), [""] * len(named), [one[0] for one in settings])
-    agents = [label or agent for label, agent in zip(named["label"], named["agent"], strict=True)]
-    agents = _distinct(agents, tasks, [one[1] for one in settings])
-    by_identity = dict(zip(named["identity"], zip(tasks, agents, strict=True), strict=True))
-    found = runs.copy()
-    pairs = [
-        by_identity.get(key, pair) for key, *pair in runs[["identity", "task", "agent"]].values
-    ]
-    found["task_name"], found["agent_name"] = [p[0] for p in pairs], [p[1] for p in pairs]
-    found["kind"] = _kinds(found)
-    found["place"] = [
-        (natural(task), *agent_order(agent), name, seed)
-        for task, agent, name, seed in found[["task_name", "agent", "agent_name", "seed"]].values
-    ]
-    return found.sort_values("place", kind="stable").reset_index(drop=True)
+    groups = runs.dropna(subset=["identity"]).drop_duplicates("identity")
+    settings = [_settings(row) for row in groups.to_dict("records")]
+    tasks = _distinct(list(groups["task"]), [""] * len(groups), [one[0] for one in settings])
+    agents = _distinct(
+        list(groups["label"].fillna(groups["agent"])), tasks, [one[1] for one in settings]
+    )
+    names = pd.DataFrame({"identity": groups["identity"], "task_name": tasks, "agent_name": agents})
+    named = runs.merge(names, on="identity", how="left")
+    for column in ("task", "agent"):
+        named[f"{column}_name"] = named[f"{column}_name"].fillna(named[column])
+    named["kind"] = _kinds(named)
+    numbers = [_numbers(row) for row in named.to_dict("records")]
+    named[["raw", "score"]] = np.array(numbers, dtype=float).reshape(-1, 2)
+    keys = named[["task_name", "agent", "agent_name", "seed"]].itertuples(index=False)
+    places = [(natural(key[0]), *agent_order(key[1]), *key[2:]) for key in keys]
+    order = sorted(range(len(named)), key=places.__getitem__)
+    return named.iloc[order].reset_index(drop=True)
 
 
-def score_runs(named: pd.DataFrame) -> pd.DataFrame:
-    """One row per finished run: kind, task, agent, seed, raw and score, and its other columns."""
-    finished = named[named["status"] == "finished"].copy()
-    raw, score = [], []
-    for row in finished.to_dict("records"):
-        value = float(row[KINDS[row["kind"]].key])
-        raw.append(value)
-        if row["kind"] == "atari":
-            value = float(normalise(row["task"], value))
-        elif row["kind"] == "mdp":
-            value = 1 - value / row["optimal_value"]
-        score.append(value)
-    return finished.assign(
-        raw=raw, score=score, agent_id=finished["agent"], task_id=finished["task"],
-        agent=finished["agent_name"], task=finished["task_name"],
-    )  # fmt: skip
+def finished(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs that have a score."""
+    return runs[runs["status"] == "finished"]
 
 
-def scores_by_agent(scores: pd.DataFrame, kind: str) -> list[Scores]:
-    """The scores of each agent on its tasks."""
-    own = scores[scores["kind"] == kind]
-    agents = sorted({(agent_order(row.agent_id), row.agent) for row in own.itertuples()})
+def scores_by_agent(runs: pd.DataFrame) -> list[Scores]:
+    """The scores of each agent on its tasks, from finished runs of one kind."""
     found = []
-    for _, agent in agents:
-        tasks = own[own["agent"] == agent].groupby("task", sort=False)["score"]
-        by_task = {task: values.to_numpy() for task, values in tasks}
-        ordered = sorted(by_task, key=natural)
-        found.append(Scores(agent, tuple(ordered), tuple(by_task[task] for task in ordered)))
+    order = sorted({(agent_order(a), name) for a, name in runs[["agent", "agent_name"]].values})
+    for name in dict.fromkeys(name for _, name in order):
+        by_task = dict(list(runs[runs["agent_name"] == name].groupby("task_name")["score"]))
+        tasks = tuple(sorted(by_task, key=natural))
+        found.append(Scores(name, tasks, tuple(by_task[task].to_numpy() for task in tasks)))
     return found
 
 
@@ -160,7 +158,7 @@ def comparable(scores: Sequence[Scores]) -> list[Scores]:
 
 
 def aggregate(scores: Sequence[Scores], goal: float | None = 1.0) -> pd.DataFrame:
-    """Aggregates over tasks with stratified-bootstrap intervals: method, statistic, value, ...
+    """Aggregates over tasks with stratified-bootstrap intervals, as `AGGREGATES`.
 
     goal  of the optimality gap; None leaves it out
     """
@@ -169,18 +167,12 @@ def aggregate(scores: Sequence[Scores], goal: float | None = 1.0) -> pd.DataFram
         for name, (_, statistic) in STATISTICS.items()
         if goal is not None or name != "optimality_gap"
     }
-    rows = []
-    for one in scores:
-        reliable = one.n_runs.min() >= MIN_RUNS
-        for name, found in intervals(chosen, one, resamples=RESAMPLES).items():
-            ends = (float(found.low), float(found.high)) if reliable else (None, None)
-            rows.append((one.name, True, runs_text(one), name, float(found.estimate), *ends))
-    return aggregate_frame(rows)
-
-
-def aggregate_frame(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
-    columns = ["method", "here", "runs", "statistic", "value", "low", "high"]
-    return pd.DataFrame(rows, columns=columns).astype({"low": float, "high": float})
+    rows = [
+        (one.name, True, runs_text(one), name, *_estimate(found, one))
+        for one in scores
+        for name, found in intervals(chosen, one, resamples=RESAMPLES).items()
+    ]
+    return pd.DataFrame(rows, columns=AGGREGATES)
 
 
 def improvements(scores: Sequence[Scores], sign: int = 1) -> pd.DataFrame:
@@ -193,16 +185,17 @@ def improvements(scores: Sequence[Scores], sign: int = 1) -> pd.DataFrame:
         pairs = [(scores[0], other) for other in scores[1:]]
     rows = []
     for x, y in pairs:
-        left, right = (
-            Scores(one.name, one.tasks, tuple(sign * runs for runs in one.runs)) for one in (x, y)
-        )
+        left, right = (Scores(s.name, s.tasks, tuple(sign * r for r in s.runs)) for s in (x, y))
         found = improvement_interval(left, right, resamples=PAIR_RESAMPLES)
-        reliable = min(x.n_runs.min(), y.n_runs.min()) >= MIN_RUNS
-        ends = (float(found.low), float(found.high)) if reliable else (None, None)
-        rows.append((x.name, y.name, float(found.estimate), *ends))
-    return pd.DataFrame(rows, columns=["x", "y", "value", "low", "high"]).astype(
-        {"low": float, "high": float}
-    )
+        rows.append((x.name, y.name, *_estimate(found, x, y)))
+    return pd.DataFrame(rows, columns=["x", "y", "value", "low", "high"])
+
+
+def _estimate(found: Interval, *scores: Scores) -> tuple[float, float, float]:
+    """The estimate and its interval, NaN if a task has too few runs for one."""
+    reliable = min(one.n_runs.min() for one in scores) >= MIN_RUNS
+    low, high = (float(found.low), float(found.high)) if reliable else (np.nan, np.nan)
+    return float(found.estimate), low, high
 
 
 def mean_interval(values: Array) -> tuple[Array, Array, Array]:
@@ -247,69 +240,43 @@ def curve_of(curves: pd.DataFrame, runs: Sequence[str], tag: str) -> tuple[IntAr
     return steps, values.reshape(len(measured), steps.size)
 
 
-def missing_runs(named: pd.DataFrame) -> pd.DataFrame:
-    """Unfinished and absent seeds: task, agent, seeds, commands, group, ... per agent and task.
+def missing_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Unfinished and absent seeds: task_name, agent_name, seeds, commands, ... per group of runs.
 
     A sweep lists its runs. Other agents should have all seeds that were begun on their task.
     """
-    begun = named[named["status"] != "planned"].groupby("task_name")["seed"].agg(set).to_dict()
+    columns = ["task_name", "agent_name", "suite", "agent", "hash", "group", "identity"]
+    begun = runs[runs["status"] != "planned"].groupby("task_name")["seed"].agg(set).to_dict()
     rows = []
-    for (task, agent, _), group in named.dropna(subset=["identity"]).groupby(
-        ["task_name", "agent_name", "identity"], sort=False
-    ):
+    for _, group in runs.dropna(subset=["identity"]).groupby("identity", sort=False):
         first = group.iloc[0].to_dict()
         wanted = set(group["seed"])
-        if first["label"] is None or pd.isna(first["label"]):
-            wanted |= begun.get(task, set())
-        seeds = tuple(sorted(wanted - set(group.loc[group["status"] == "finished", "seed"])))
-        if seeds:
-            episodes = group.get("evaluation.episodes", pd.Series(dtype=float)).max()
-            first["eval_episodes"] = first.get("eval_episodes") or episodes
-            rows.append(
-                {
-                    "task": task, "agent": agent, "seeds": seeds,
-                    "commands": commands_of(first, seeds),
-                    **{key: first[key] for key in ("suite", "hash", "group", "identity")},
-                    "agent_id": first["agent"],
-                }
-            )  # fmt: skip
-    columns = ["task", "agent", "seeds", "commands", "suite", "hash", "group", "identity"]
-    found = pd.DataFrame(rows, columns=[*columns, "agent_id"])
-    order = sorted(
-        range(len(found)), key=lambda at: (natural(found["task"][at]), found["agent"][at])
-    )
-    return found.iloc[order].reset_index(drop=True)
+        if pd.isna(first["label"]):
+            wanted |= begun.get(first["task_name"], set())
+        if seeds := tuple(sorted(wanted - set(finished(group)["seed"]))):
+            if pd.isna(first["eval_episodes"]) and "evaluation.episodes" in group:
+                first["eval_episodes"] = group["evaluation.episodes"].max()
+            own = {name: first[name] for name in columns}
+            rows.append({**own, "seeds": seeds, "commands": commands_of(first, seeds)})
+    return sorted_gaps(pd.DataFrame(rows, columns=[*columns, "seeds", "commands"]))
+
+
+def sorted_gaps(missing: pd.DataFrame) -> pd.DataFrame:
+    """Missing runs in the order of tables."""
+    names = list(zip(missing["task_name"], missing["agent_name"], strict=True))
+    order = sorted(range(len(names)), key=lambda at: (natural(names[at][0]), names[at][1]))
+    return missing.iloc[order].reset_index(drop=True)
 
 
 def commands_of(run: Mapping[str, Any], seeds: Sequence[int]) -> tuple[str, ...]:
     """The commands that run these seeds of the group of `run`; () if its inputs are unknown."""
-    if isinstance(run["command"], str):
-        return (run["command"],)
-    if isinstance(run["words"], (tuple, list)):
-        words = [*run["words"]]
-    elif isinstance(run["inputs"], Mapping) and run["suite"] in ("solve", "train"):
-        words = _words(run["suite"], run["inputs"], run.get("eval_episodes"))
-    elif run["suite"] not in ("solve", "train"):
-        return (shlex.join(["cucb", run["suite"], "--out", run["root"]]),)
-    else:
-        return ()
-    found = []
-    for first, count in consecutive(seeds):
-        more = ["--seeds", str(count)] if count > 1 else []
-        found.append(shlex.join([*words, "--seed", str(first), *more, "--out", run["root"]]))
-    return tuple(found)
-
-
-def consecutive(seeds: Iterable[int]) -> list[tuple[int, int]]:
-    """Ranges of consecutive seeds: the first of each range, and its length."""
-    found: list[tuple[int, int]] = []
-    for seed in sorted(set(seeds)):
-        first, count = found[-1] if found else (seed, 0)
-        if count and seed == first + count:
-            found[-1] = (first, count + 1)
-        else:
-            found.append((seed, 1))
-    return found
+    words, root = run["words"], Path(run["root"])
+    if not isinstance(words, tuple):
+        if not isinstance(run["inputs"], Mapping) or run["suite"] not in ("solve", "train"):
+            return ()
+        episodes = None if pd.isna(run["eval_episodes"]) else int(run["eval_episodes"])
+        words = command_words(run["suite"], run["inputs"], episodes)
+    return tuple(commands(words, seeds, root))
 
 
 def agent_order(agent: str) -> tuple[int, str]:
@@ -330,14 +297,7 @@ def with_settings(name: str, settings: Mapping[str, Any]) -> str:
     if len(settings) > MAX_SETTINGS:
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:6]
         return f"{name} #{digest}"
-    return f"{name} ({', '.join(f'{key}={setting_text(v)}' for key, v in settings.items())})"
-
-
-def setting_text(value: Any) -> str:
-    """A value as --set reads it."""
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(setting_text, value))
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+    return f"{name} ({', '.join(f'{key}={value_text(v)}' for key, v in settings.items())})"
 
 
 def _settings(run: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -370,24 +330,33 @@ def _distinct(
 
 
 def _kinds(runs: pd.DataFrame) -> list[str | None]:
-    """The kind of each group of runs; None if no run of it is finished."""
+    """The kind of each run, the same for its whole group; None if none of it is finished."""
     kinds: dict[str, str] = {}
-    finished = runs[runs["status"] == "finished"]
-    for identity, group in finished.groupby("identity"):
+    bare = set()  # tasks with a run that has no V*, for which the fraction of V* is not used
+    for identity, group in finished(runs).groupby("identity"):
         first = group.iloc[0]
-        best = group.get("optimal_value", pd.Series(0.0, index=group.index))
         if pd.notna(first.get("evaluation.mean")):
             kinds[identity] = "deep" if game_of(first["task"]) is None else "atari"
-        elif pd.notna(first.get("average_regret")):
-            kinds[identity] = "mdp" if (best.fillna(0) > 0).all() else "regret"
-        else:
+        elif pd.isna(first.get("average_regret")):
             kinds[identity] = "game"
-    # The fraction of V* is used for a task only if every run of the task has a V*.
-    bare = {t for t, i in finished[["task_name", "identity"]].values if kinds[i] == "regret"}
+        else:
+            kinds[identity] = "mdp"
+            if "optimal_value" not in group or not (group["optimal_value"].fillna(0) > 0).all():
+                bare.add(first["task_name"])
     return [
         "regret" if kinds.get(identity) == "mdp" and task in bare else kinds.get(identity)
         for task, identity in runs[["task_name", "identity"]].values
     ]
+
+
+def _numbers(run: Mapping[str, Any]) -> tuple[float, float]:
+    """The raw number of a run and its score."""
+    if run["status"] != "finished":
+        return np.nan, np.nan
+    raw = float(run[KINDS[run["kind"]].key])
+    if run["kind"] == "atari":
+        return raw, float(normalise(run["task"], raw))
+    return raw, 1 - raw / run["optimal_value"] if run["kind"] == "mdp" else raw
 
 
 def _binned(measured: pd.DataFrame, edges: Array) -> Array:
@@ -396,19 +365,3 @@ def _binned(measured: pd.DataFrame, edges: Array) -> Array:
     means = measured["value"].groupby(index).mean().reindex(range(len(edges)))
     filled: Array = means.ffill().to_numpy(dtype=np.float64)
     return filled
-
-
-def _words(suite: str, inputs: Mapping[str, Any], episodes: float | None) -> list[str]:
-    """The command line of a run, from its stored inputs."""
-    words = ["cucb", suite, str(inputs["env"]), "--algo", str(inputs["algo"])]
-    settings = dict(flatten(inputs.get("settings") or {}))
-    if suite == "solve":
-        for key, value in settings.items():
-            words += [f"--{key.rpartition('.')[2].replace('_', '-')}", setting_text(value)]
-        return [*words, "--rounds", str(inputs["length"])]
-    if settings:
-        words += ["--set", *(f"{key}={setting_text(value)}" for key, value in settings.items())]
-    words += ["--steps", str(inputs["length"]), "--threads", "1"]  # one thread, as in a sweep
-    if episodes and not pd.isna(episodes) and episodes != default_episodes(str(inputs["env"])):
-        words += ["--eval-episodes", str(int(episodes))]
-    return words

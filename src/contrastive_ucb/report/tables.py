@@ -6,33 +6,31 @@ Cells and sentences may contain `code` and **bold**; templates render them for t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
 from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.facts.rows import NOTHING as NOTHING
+from contrastive_ucb.facts.rows import Row
 from contrastive_ucb.report.scores import (
     KINDS,
-    MIN_RUNS,
     STATISTICS,
     Kind,
-    consecutive,
+    finished,
     mean_interval,
     scores_by_agent,
 )
+from contrastive_ucb.runs.spec import consecutive
 from contrastive_ucb.stats.control_scores import NAMES, control_scores
 
-NOTHING = "\N{EN DASH}"  # a value that does not exist
 MARKUP = re.compile(r"`([^`]+)`|\*\*(.+?)\*\*")
 NUMBER = re.compile(r"[-+]?\d[\d,.]*(e[-+]?\d+)?(%| |$)")
 LONG = 30  # letters; longer cells are broken into lines
 N_BEST = 2  # agents in bold per row
-CSV_COLUMNS = (
-    *("suite", "agent", "called", "task", "hash", "seed", "status", "measure", "raw", "score"),
-)
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ def seeds_text(seeds: Iterable[int]) -> str:
         f"{first} to {first + count - 1}"
         if count > 2
         else ", ".join(map(str, range(first, first + count)))
-        for first, count in consecutive(seeds)
+        for first, count in consecutive(list(seeds))
     )
 
 
@@ -140,107 +138,95 @@ def shown_column(kind: Kind) -> str:
     return "score" if kind.name == "mdp" else "raw"
 
 
-def score_table(scores: pd.DataFrame, missing: pd.DataFrame, kind: Kind) -> Table:
+def score_table(runs: pd.DataFrame, missing: pd.DataFrame, kind: Kind) -> Table:
     """A row per task and agent: runs, mean with its interval, deviation, missing seeds."""
-    absent = {(row.task, row.agent): row.seeds for row in missing.itertuples()}
-    header = ["task", "agent", "runs", "mean", "95% interval", "deviation"]
-    header += ["human-normalized"] * (kind.name == "atari")
-    header += ["episodes per run"] * (kind.goal is not None or kind.name == "deep")
+    absent = missing.set_index(["task_name", "agent_name"])["seeds"].to_dict()
+    has_episodes = kind.name in ("atari", "deep")
     rows = []
-    for (task, agent), group in scores.groupby(["task", "agent"], sort=False):
+    for names, group in runs.groupby(["task_name", "agent_name"], sort=False):
         values = group[shown_column(kind)].to_numpy()
         mean, low, high = (float(one[0]) for one in mean_interval(values[:, None]))
-        few = {1: "one run", 2: "two runs"}.get(len(values), "")
-        ends = few if len(values) < MIN_RUNS else f"{number_text(low)} to {number_text(high)}"
-        spread = number_text(float(values.std(ddof=1))) if len(values) > 1 else NOTHING
-        cells = [task, agent, str(len(values)), number_text(mean), ends, spread]
-        cells += [f"{group['score'].mean():.4f}"] * (kind.name == "atari")
-        if "episodes per run" in header:
-            cells.append(", ".join(map(str, episodes_of(group))) or NOTHING)
-        rows.append([*cells, seeds_text(absent.get((task, agent), ())) or NOTHING])
-    return table([*header, "missing seeds"], rows)
+        few = {1: "one run", 2: "two runs"}.get(len(values))
+        rows.append({
+            "task": names[0],
+            "agent": names[1],
+            "runs": str(len(values)),
+            "mean": number_text(mean),
+            "95% interval": few or f"{number_text(low)} to {number_text(high)}",
+            "deviation": number_text(float(values.std(ddof=1))) if len(values) > 1 else NOTHING,
+            "human-normalized": f"{group['score'].mean():.4f}",
+            "episodes per run": ", ".join(map(str, episodes_of(group))) or NOTHING,
+            "missing seeds": seeds_text(absent.get(names, ())) or NOTHING,
+        })  # fmt: skip
+    hidden = [] if kind.name == "atari" else ["human-normalized"]
+    hidden += [] if has_episodes else ["episodes per run"]
+    return Table(pd.DataFrame(rows).drop(columns=hidden))
 
 
 def episodes_of(runs: pd.DataFrame) -> list[int]:
     """The numbers of episodes of the last evaluations of the runs."""
-    if "evaluation.episodes" not in runs:
-        return []
-    return sorted({int(count) for count in runs["evaluation.episodes"].dropna() if count})
+    counts = runs.get("evaluation.episodes", pd.Series(dtype=float)).dropna()
+    return sorted({int(count) for count in counts if count})
 
 
-def controls_of(scores: pd.DataFrame, kind: Kind) -> dict[str, dict[str, Array]]:
+def controls_of(runs: pd.DataFrame, kind: Kind) -> dict[str, Mapping[str, Array]]:
     """Stored scores (seeds,) of the controls by task and name; only deep tasks have them."""
-    if kind.name != "deep":
-        return {}
-    stored = control_scores()
-    envs = {row.task: str(row.config.get("env")) for row in scores.itertuples()}
-    return {task: dict(stored[env]) for task, env in envs.items() if env in stored}
+    stored = control_scores() if kind.name == "deep" else {}
+    envs = {row.task_name: str(row.config.get("env")) for row in runs.itertuples()}
+    return {task: stored[env] for task, env in envs.items() if env in stored}
 
 
-def task_table(scores: pd.DataFrame, kind: Kind) -> Table:
+def task_table(runs: pd.DataFrame, kind: Kind) -> Table:
     """A row per task and a column per agent or control, the best two agents in bold."""
-    agents = [one.name for one in scores_by_agent(scores, kind.name)]
-    values = {
-        key: group.to_numpy()
-        for key, group in scores.groupby(["task", "agent"], sort=False)[shown_column(kind)]
-    }
-    played = controls_of(scores, kind)
+    agents = [one.name for one in scores_by_agent(runs)]
+    values = dict(list(runs.groupby(["task_name", "agent_name"])[shown_column(kind)]))
+    played = controls_of(runs, kind)
     controls = [name for name in NAMES.values() if any(name in one for one in played.values())]
     rows = []
-    for task in scores["task"].drop_duplicates():
-        runs = [values.get((task, agent)) for agent in agents]
-        best = _best([None if one is None else kind.sign * float(one.mean()) for one in runs])
-        cells = [
-            f"**{_spread(one)}**" if at in best else _spread(one) for at, one in enumerate(runs)
-        ]
+    for task in runs["task_name"].drop_duplicates():
+        own = [values.get((task, agent)) for agent in agents]
+        best = _best([None if one is None else kind.sign * one.mean() for one in own])
+        cells = [f"**{_spread(v)}**" if at in best else _spread(v) for at, v in enumerate(own)]
         rows.append([task, *cells, *(_spread(played.get(task, {}).get(name)) for name in controls)])
     return table(["task", *agents, *controls], rows)
 
 
-def solved_table(scores: pd.DataFrame) -> Table | None:
+def solved_table(runs: pd.DataFrame) -> Table | None:
     """Seeds that solved each task and what they used until then; None if no task has this."""
-    scores = scores[scores["solvable"].eq(True)]
-    if scores.empty:
-        return None
     rows = []
-    for (task, agent), group in scores.groupby(["task", "agent"], sort=False):
+    for names, group in runs[runs["solvable"].eq(True)].groupby(
+        ["task_name", "agent_name"], sort=False
+    ):
         solved, total = solved_seeds(group)
-        at = [int(one) for one in group.get("solved_at", pd.Series(dtype=float)).dropna()]
-        unit = (
-            "trajectories" if group.get("trajectories", pd.Series()).notna().any() else "episodes"
-        )
-        played = group[unit].dropna().astype(int).tolist() if unit in group else []
+        at = group["solved_at"].dropna() if solved else group["seed"][:0]
+        unit = "trajectories" if "trajectories" in group.dropna(axis=1) else "episodes"
+        played = group[unit].dropna() if unit in group else at[:0]
         rows.append([
-            task, agent, f"{solved} of {total}",
-            f"{median(at):.0f} ({min(at)} to {max(at)})" if at else NOTHING,
-            f"{median(played):,.0f} {unit} ({min(played):,} to {max(played):,})"
-            if played else NOTHING,
+            *names, f"{solved} of {total}",
+            f"{at.median():.0f} ({at.min():.0f} to {at.max():.0f})" if solved else NOTHING,
+            f"{played.median():,.0f} {unit} ({played.min():,.0f} to {played.max():,.0f})"
+            if len(played) else NOTHING,
         ])  # fmt: skip
-    return table(["task", "agent", "solved seeds", "first at: median (range)", "played"], rows)
+    header = ["task", "agent", "solved seeds", "first at: median (range)", "played"]
+    return table(header, rows) if rows else None
 
 
 def solved_seeds(runs: pd.DataFrame) -> tuple[int, int]:
     """The number of runs that solved the task, and of all runs."""
-    at = runs.get("solved_at", pd.Series(dtype=float))
-    return int(at.notna().sum()), len(runs)
+    return int(runs["solved_at"].notna().sum()) if "solved_at" in runs else 0, len(runs)
 
 
 def aggregate_table(aggregates: pd.DataFrame, caption: str = "") -> Table:
     """A row per method, a column per statistic."""
-    statistics = [name for name in STATISTICS if name in set(aggregates["statistic"])]
-    rows = []
-    for method, group in aggregates.groupby("method", sort=False):
-        own = group.set_index("statistic")
-        source = "run here" if group["here"].iloc[0] else "published"
-        cells = [
-            estimate_text(*own.loc[name, ["value", "low", "high"]])
-            if name in own.index
-            else NOTHING
-            for name in statistics
-        ]
-        rows.append([str(method), source, str(group["runs"].iloc[0]), *cells])
-    titles = [STATISTICS[name][0] for name in statistics]
-    return table(["method", "source", "runs per task", *titles], rows, caption)
+    texts = [estimate_text(*row) for row in aggregates[["value", "low", "high"]].values]
+    sources = aggregates["here"].map({True: "run here", False: "published"})
+    cells = aggregates.assign(text=texts, source=sources)
+    keys = ["method", "source", "runs"]
+    wide = cells.pivot(index=keys, columns="statistic", values="text").fillna(NOTHING)
+    wide = wide.loc[[tuple(key) for key in cells[keys].drop_duplicates().values]]
+    wide = wide[[name for name in STATISTICS if name in wide]].reset_index()
+    titles = {name: title for name, (title, _) in STATISTICS.items()}
+    return Table(wide.rename(columns={**titles, "runs": "runs per task"}), caption)
 
 
 def improvement_table(pairs: pd.DataFrame, caption: str = "") -> Table:
@@ -249,98 +235,72 @@ def improvement_table(pairs: pd.DataFrame, caption: str = "") -> Table:
 
 
 def missing_table(missing: pd.DataFrame, caption: str = "") -> Table:
-    rows = [[row.task, row.agent, seeds_text(row.seeds)] for row in missing.itertuples()]
+    rows = [[r.task_name, r.agent_name, seeds_text(r.seeds)] for r in missing.itertuples()]
     return table(["task", "agent", "missing seeds"], rows, caption)
 
 
-def runs_table(named: pd.DataFrame, caption: str = "") -> Table:
+def runs_table(runs: pd.DataFrame, caption: str = "") -> Table:
     """The groups of runs that were begun, with their hashes and finished seeds."""
-    rows = []
-    known = named[named["identity"].notna()]
-    for _, group in known.groupby(["task_name", "agent_name", "identity"], sort=False):
-        if (group["status"] == "planned").all():
-            continue
-        first = group.iloc[0]
-        seeds = seeds_text(group.loc[group["status"] == "finished", "seed"]) or NOTHING
-        cells = [first["task_name"], first["agent_name"], first["suite"], first["hash"]]
-        rows.append([*cells, seeds])
+    begun = runs[runs["identity"].notna() & (runs["status"] != "planned")]
+    rows = [
+        [*group[["task_name", "agent_name", "suite", "hash"]].iloc[0],
+         seeds_text(finished(group)["seed"]) or NOTHING]
+        for _, group in begun.groupby("identity", sort=False)
+    ]  # fmt: skip
     return table(["task", "agent", "suite", "hash", "finished seeds"], rows, caption)
 
 
-def facts_table(facts: pd.DataFrame, caption: str = "") -> Table:
+def facts_table(facts: Sequence[Row], caption: str = "") -> Table:
     """A row per fact: claim, target, measured value with its interval, state."""
     marks = {"holds": "✓ holds", "does not hold": "✗ does not hold"}
     rows = []
-    for fact in facts.to_dict("records"):
-        name = f"{fact['fact']} {fact['part']}" if fact.get("part") else fact["fact"]
-        state = marks.get(fact["state"], fact["state"]) + " (required)" * fact["required"]
-        measured = [name, state, fact["claim"], fact["mark"], measured_text(fact)]
-        rows.append([*measured, fact["setting"], fact["paper"], f"{fact['seconds']:,.1f}"])
+    for row in facts:
+        state = marks.get(row.state, row.state) + " (required)" * row.required
+        cells = [f"{row.fact} {row.part}".strip(), state, row.claim, row.mark, row.measured]
+        rows.append([*cells, row.setting, row.paper, f"{row.seconds:,.1f}"])
     header = ["fact", "state", "claim", "target", "measured", "setting", "paper", "seconds"]
     return table(header, rows, caption)
 
 
-def measured_text(fact: Any) -> str:
-    """The measured value of a fact with its interval and unit."""
-    if fact["value"] is None or pd.isna(fact["value"]):
-        return NOTHING
-    text = number_text(fact["value"])
-    if fact["low"] is not None and not pd.isna(fact["low"]):
-        text += f" [{number_text(fact['low'])}, {number_text(fact['high'])}]"
-    return f"{text} {fact['unit']}".strip()
-
-
 def summary_table(
-    runs: pd.DataFrame, columns: dict[str, tuple[str, str]], caption: str = ""
+    runs: pd.DataFrame, columns: Mapping[str, tuple[str, str]], caption: str = ""
 ) -> Table:
     """Means over the finished seeds of each agent.
 
     columns  summary key: (title, format)
     """
-    rows = []
-    solvable = runs["solvable"].eq(True).any()
-    begun = set(runs["seed"])
-    for agent, group in runs.groupby("agent_name", sort=False):
-        done = group[group["status"] == "finished"]
-        absent = seeds_text(begun - set(done["seed"]))
-        cells = [
-            str(agent),
-            f"{len(done)} of {len(begun)} (missing: {absent})" if absent else str(len(done)),
-        ]
-        for key, (_, form) in columns.items():
+    rows, seeds = [], set(runs["seed"])
+    for agent, group in runs.groupby("agent", sort=False):
+        done = finished(group)
+        absent = seeds_text(seeds - set(done["seed"]))
+        count = f"{len(done)} of {len(seeds)} (missing: {absent})" if absent else str(len(done))
+        row = {"agent": str(agent), "seeds": count}
+        for key, (title, form) in columns.items():
             values = done[key].dropna() if key in done else []
-            cells.append(format(fmean(values), form) if len(values) else NOTHING)
-        if solvable:
-            at = done["solved_at"].dropna() if "solved_at" in done else done["seed"][:0]
-            cells += [f"{len(at)} of {len(done)}", f"{at.median():,.10g}" if len(at) else NOTHING]
-        rows.append(cells)
-    titles = [title for title, _ in columns.values()]
-    more = ["solved", "at: median"] if solvable else []
-    return table(["agent", "seeds", *titles, *more], rows, caption)
+            row[title] = format(fmean(values), form) if len(values) else NOTHING
+        if runs["solvable"].eq(True).any():
+            solved, total = solved_seeds(done)
+            row["solved"] = f"{solved} of {total}"
+            row["at: median"] = f"{done['solved_at'].median():,.10g}" if solved else NOTHING
+        rows.append(row)
+    return Table(pd.DataFrame(rows), caption)
 
 
-def scores_csv(scores: pd.DataFrame, missing: pd.DataFrame, named: pd.DataFrame) -> str:
+def scores_csv(runs: pd.DataFrame, missing: pd.DataFrame) -> str:
     """All finished runs with their numbers, then missing and damaged runs."""
-    rows = [
-        (r.suite, r.agent_id, r.agent, r.task, r.hash, r.seed, "finished", KINDS[r.kind].score,
-         repr(r.raw), repr(r.score))
-        for r in scores.itertuples()
-    ]  # fmt: skip
-    damaged = named[named["status"] == "damaged"]
-    broken = {(r.group, str(r.seed)): r for r in damaged.itertuples()}
-    for r in missing.itertuples():
-        for seed in r.seeds:
-            status = "damaged" if broken.pop((r.group, str(seed)), None) is not None else "missing"
-            own = (r.suite, r.agent_id, r.agent, r.task, r.hash, seed)
-            rows.append((*own, status, "", "", ""))
-    for r in broken.values():
-        own = (r.suite, r.agent, r.agent_name, r.task_name, r.hash, r.seed)
-        rows.append((*own, "damaged", "", "", ""))
-    frame = pd.DataFrame(rows, columns=list(CSV_COLUMNS))
+    names = ["suite", "agent", "agent_name", "task_name", "hash", "seed"]
+    done = finished(runs)[[*names, "status", "kind", "raw", "score"]]
+    done = done.assign(kind=done["kind"].map({name: one.score for name, one in KINDS.items()}))
+    absent = missing.explode("seeds").rename(columns={"seeds": "seed"})
+    damaged = runs[runs["status"] == "damaged"]
+    others = pd.concat([absent.assign(status="missing"), damaged])
+    others = others.drop_duplicates(["group", "seed"], keep="last")  # damaged, if it is both
+    frame = pd.concat([done, others.reindex(columns=[*names, "status"])])
+    frame = frame.rename(columns={"agent_name": "called", "task_name": "task", "kind": "measure"})
     return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
-def _spread(values: Array | None) -> str:
+def _spread(values: Any) -> str:
     """Mean ± standard deviation (number of runs)."""
     if values is None:
         return NOTHING

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,9 +25,7 @@ from contrastive_ucb.report.plots import (
     color_of,
     curve_figure,
     draw_solved,
-    freeze_layout,
-    house_style,
-    new_figure,
+    drawn,
     palette,
     plain_ticks,
     save_svg,
@@ -179,11 +176,10 @@ def headline_figure(rows: Sequence[Row]) -> Figure:
     shown = [(text, by_name[key]) for key, text in EXPONENTS.items() if key in by_name]
     if not shown:
         raise KeyError("no exponent was measured")
-    rates = [pair for pair in shown if target_of(pair[1]) < 0]
-    growths = [pair for pair in shown if target_of(pair[1]) >= 0]
+    rates = [pair for pair in shown if (pair[1].limit or 0) < 0]
+    growths = [pair for pair in shown if pair not in rates]
     parts = [part for part in (rates, growths) if part]
-    with house_style():
-        figure = new_figure(1.1 + 0.25 * len(parts) + 0.26 * len(shown))
+    with drawn(1.1 + 0.25 * len(parts) + 0.26 * len(shown)) as figure:
         ratios = [len(part) for part in parts]
         panels = figure.subplots(len(parts), height_ratios=ratios, squeeze=False)[:, 0]
         for axes, part in zip(panels, parts, strict=True):
@@ -193,22 +189,14 @@ def headline_figure(rows: Sequence[Row]) -> Figure:
                     axes.plot([row.low, row.high], [at, at], color=color, linewidth=2.4)
                 if row.value is not None:
                     axes.plot([row.value], [at], "o", color=color, markersize=5)
-                target = target_of(row)
-                axes.plot([target] * 2, [at - 0.36, at + 0.36], color=GRAY, linewidth=2)
+                if row.limit is not None:
+                    axes.plot([row.limit] * 2, [at - 0.36, at + 0.36], color=GRAY, linewidth=2)
             axes.set_yticks(range(len(part)), [text for text, _ in part])
             axes.set_ylim(len(part) - 0.5, -0.5)
             axes.grid(axis="y", visible=False)
         panels[0].set_title("Measured rates")
         panels[-1].set_xlabel("exponent (gray: target)")
-        freeze_layout(figure)
     return figure
-
-
-def target_of(row: Row) -> float:
-    """The number in the target of a row, such as -1/2."""
-    found = re.search(r"(-?\d+(?:\.\d+)?)(?:/(\d+))?", row.mark)
-    assert found is not None
-    return float(found[1]) / float(found[2] or 1)
 
 
 def _sweep(
@@ -226,8 +214,7 @@ def _sweep(
 
 def _sweeps_figure(sweeps: Mapping[str, tuple[Array, Array]], title: str, log: bool) -> Figure:
     """A panel per sweep: means with 95% intervals."""
-    with house_style():
-        figure = new_figure(0.5 + 1.9 * len(sweeps))
+    with drawn(0.5 + 1.9 * len(sweeps)) as figure:
         panels = np.atleast_1d(figure.subplots(len(sweeps), 1))
         for axes, (variable, (x, values)) in zip(panels, sweeps.items(), strict=True):
             mean, low, high = mean_interval(values)
@@ -239,7 +226,6 @@ def _sweeps_figure(sweeps: Mapping[str, tuple[Array, Array]], title: str, log: b
                 plain_ticks(axes)
             _tick(axes, x)
         panels[0].set_title(title)
-        freeze_layout(figure)
     return figure
 
 
@@ -251,8 +237,7 @@ def _horizon_figure(sweeps: Sequence[tuple[Array, Array]]) -> Figure:
     x = np.array(sorted(every))
     values = np.stack([every[float(at)] for at in x], axis=-1)
     means, fine = np.nanmean(values, axis=0), np.geomspace(x[0], x[-1], 100)
-    with house_style():
-        figure = new_figure(3.3)
+    with drawn(3.3) as figure:
         axes = figure.add_subplot()
         axes.plot(x, values.T, ".", color=MAIN, alpha=0.35, markersize=3, label="_seeds")
         axes.plot(x, means, "o", color=MAIN, markersize=5, label="mean over seeds")
@@ -270,7 +255,6 @@ def _horizon_figure(sweeps: Sequence[tuple[Array, Array]]) -> Figure:
         plain_ticks(axes)
         _tick(axes, x[(x < 9) | (x % 4 == 0)])  # the others would overlap
         axes.legend(frameon=False, fontsize=9)
-        freeze_layout(figure)
     return figure
 
 
@@ -283,12 +267,10 @@ def _solved_figure(records: Records) -> Figure:
             agent: np.isfinite(records[run].total("solved_at")) for agent, run in runs.items()
         }
         counts[title] = {agent: (int(one.sum()), len(one)) for agent, one in solved.items()}
-    with house_style():
-        figure = new_figure(0.8 + 2 * ROW * 5)
+    with drawn(0.8 + 2 * ROW * 5) as figure:
         for axes, (title, one) in zip(figure.subplots(2, 1), counts.items(), strict=True):
             draw_solved(axes, one)
             axes.set_title(f"F7: seeds that solved the lock, {title}", fontsize=9)
-        freeze_layout(figure)
     return figure
 
 

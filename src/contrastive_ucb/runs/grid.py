@@ -206,10 +206,15 @@ def experiments() -> dict[str, str]:
 
 def experiment(name: str) -> Grid:
     """The experiment called `name`; an unknown name is an error with the closest one."""
+    return grid_of(experiment_table(name), name)
+
+
+def experiment_table(name: str) -> Table:
+    """The content of the TOML file of an experiment."""
     tables = _catalog()
     if name not in tables:
         raise UserError(f"no experiment is called {name!r}; {hint(name, tables)}")
-    return grid_of(tables[name], name)
+    return tables[name]
 
 
 def read_grid(path: Path) -> Grid:

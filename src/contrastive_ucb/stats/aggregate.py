@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 
 
@@ -56,12 +55,6 @@ class Scores:
         for task, runs in enumerate(self.runs):
             grid[: len(runs), task] = runs
         return grid
-
-    def missing(self, expected_runs: int) -> dict[str, int]:
-        """The tasks with fewer runs than expected, with the number of missing runs."""
-        check_size("expected_runs", expected_runs)
-        missing = zip(self.tasks, expected_runs - self.n_runs, strict=True)
-        return {task: int(count) for task, count in missing if count > 0}
 
 
 def human_normalised(score: ArrayLike, random: ArrayLike, human: ArrayLike) -> Array:
@@ -117,12 +110,6 @@ def performance_profile(scores: Array, thresholds: ArrayLike) -> Array:
     missing = np.isnan(scores)
     above = [mean(np.where(missing, np.nan, scores > level)) for level in np.asarray(thresholds)]
     return np.stack(above, axis=-1)
-
-
-def mean_profile(scores: Array, thresholds: ArrayLike) -> Array:
-    """The fraction of tasks whose mean over runs is above each threshold, (..., n)."""
-    above: Array = (task_means(scores)[..., None] > np.asarray(thresholds)).mean(-2)
-    return above
 
 
 def wins(x: Array, y: Array) -> Array:
