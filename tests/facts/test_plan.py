@@ -1,19 +1,23 @@
 """facts.toml contains every fact of the theory with its target, and everything it names exists."""
 
+from pkgutil import resolve_name
+
 import pytest
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts.plan import plan_of, read_plan
-from contrastive_ucb.facts.probes import PROBES
 from contrastive_ucb.facts.rules import RULES
 from contrastive_ucb.facts.verify import ELSEWHERE
 
 WHOLE, QUICK = read_plan(), read_plan(quick=True)
-TASKS = {"small": {"env": "lowrank", "n_states": 4, "horizon": 2}}
+PART = {
+    "name": "a", "env": "lowrank", "algo": "contrastive-ucb", "rounds": 5,
+    "settings": {"n_states": 4, "horizon": 2, "alpha": 0.1},
+}  # fmt: skip
 
 
-def table(**runs: dict) -> dict:
-    return {"window": 30, "seeds": 10, "quick_seeds": 3, "tasks": TASKS, "runs": runs}
+def table(*parts: dict) -> dict:
+    return {"window": 30, "kind": "solve", "seeds": 10, "quick": {"seeds": 3}, "part": list(parts)}
 
 
 def test_no_fact_is_dropped() -> None:
@@ -78,7 +82,7 @@ def _fact(name: str):
 @pytest.mark.parametrize("plan", [WHOLE, QUICK], ids=["whole", "quick"])
 def test_everything_that_is_named_exists(plan) -> None:
     for run in plan.runs.values():
-        assert set(run.probes) <= PROBES.keys()
+        assert all(resolve_name(name) for name in run.problem.probes)
     for fact in plan.facts:
         assert fact.rule in RULES or fact.rule == ELSEWHERE
         assert set(fact.runs) <= plan.runs.keys()
@@ -104,43 +108,30 @@ def test_an_unknown_fact_gets_a_suggestion(name: str, says: str) -> None:
         WHOLE.choose([name])
 
 
-def test_a_sweep_makes_one_run_per_value() -> None:
-    entry = {"task": "small", "rounds": 5, "quick_rounds": 2, "settings": {"alpha": 0.1}}
-    runs = plan_of(
-        table(
-            a={**entry, "over": {"rank": [1, 2]}, "quick_over": {"rank": [2]}},
-            b={**entry, "over": {"true_rank, rank": [4]}},
-            c={**entry, "over": {"switch": ["schedule=theory clip=on"]}},
-            d={**entry, "quick_settings": {"n_states": 3}},
-        ),
-        quick=False,
-    ).runs
-    assert list(runs) == ["a/1", "a/2", "b/4", "c/schedule=theory clip=on", "d"]
+def test_an_agent_of_a_part_is_a_run() -> None:
+    swept = {**PART, "over": {"rank": [1, 2]}, "quick": {"over": {"rank": [2, 3]}, "rounds": 2}}
+    shorter = {**PART, "name": "b", "quick": {"settings": {"n_states": 3}}}
+    runs = plan_of(table(swept, shorter)).runs
+    assert list(runs) == ["a/1", "a/2", "b"]
     assert runs["a/2"].problem.agent_settings == {"alpha": 0.1, "rank": 2}
-    assert runs["b/4"].problem.env_settings["rank"] == 4
-    switched = runs["c/schedule=theory clip=on"].problem.agent_settings
-    assert switched == {"alpha": 0.1, "schedule": "theory", "clip": "on"}
-    assert runs["d"].problem.env_settings["n_states"] == 4
-    quick = plan_of(table(a={**entry, "over": {"rank": [1, 2]}, "quick_over": {"rank": [2]}}), True)
-    assert list(quick.runs) == ["a/2"]
-    assert quick.runs["a/2"].problem.rounds == 2
-    assert plan_of(table(d=entry), quick=True, seeds=7).runs["d"].seeds == 7
+    assert runs["b"].problem.env_settings["n_states"] == 4
+    quick = plan_of(table(swept, shorter), quick=True).runs
+    assert list(quick) == ["a/2", "a/3", "b"]
+    assert (quick["a/2"].problem.rounds, quick["a/2"].seeds) == (2, 3)
+    assert quick["b"].problem.env_settings["n_states"] == 3
+    assert quick["b"].problem.agent_settings == {"alpha": 0.1}
+    assert plan_of(table(shorter), quick=True, seeds=7).runs["b"].seeds == 7
 
 
-def test_an_invalid_table_is_rejected() -> None:
-    entry = {"task": "small", "rounds": 5}
-    with pytest.raises(UserError, match="only one key is allowed"):
-        plan_of(table(a={**entry, "over": {"rank": [1], "alpha": [0.1]}}), False)
+def test_a_fact_of_an_unknown_run_is_an_error() -> None:
     facts = [{"fact": "F1", "claim": "c", "rule": "slope", "runs": ["b"]}]
     with pytest.raises(UserError, match="needs the run 'b'"):
-        plan_of({**table(a=entry), "facts": facts}, False)
+        plan_of({**table(PART), "facts": facts})
 
 
 def test_explicit_defaults_give_the_same_run() -> None:
-    entry = {"task": "small", "rounds": 5}
-    runs = plan_of(
-        table(a=entry, b={**entry, "settings": {"schedule": "practical", "tilt": 0.0}}), False
-    ).runs
-    assert runs["a"].key("") == runs["b"].key("")
-    other = plan_of(table(a={**entry, "settings": {"tilt": 1.0}}), False).runs["a"]
-    assert other.key("") != runs["a"].key("")
+    defaults = {**PART["settings"], "schedule": "practical", "tilt": 0.0}
+    runs = plan_of(table(PART, {**PART, "name": "b", "settings": defaults})).runs
+    assert runs["a"].identity() == runs["b"].identity()
+    tilted = plan_of(table({**PART, "settings": {**defaults, "tilt": 1.0}})).runs["a"]
+    assert tilted.identity() != runs["a"].identity()

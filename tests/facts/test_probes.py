@@ -49,7 +49,7 @@ def test_optimism_and_its_allowed_bias() -> None:
     session = session_of(alpha=0.3)
     probe = probes.Optimism(session)
     for played in session.rounds(5):
-        seen = probe.look(played.figures, recorded=True)
+        seen = probe.measure(played.figures, on_grid=True)
         for seed in range(2):
             mdp = session.agent.envs[seed]
             value = session.agent.values[seed, 0] @ mdp.initial
@@ -65,7 +65,7 @@ def test_recovery_compares_with_the_bound_of_its_own_round() -> None:
     probes.ProductClass(session)
     probe = probes.Recovery(session)
     for played in session.rounds(4):
-        seen = probe.look(played.figures, recorded=False)
+        seen = probe.measure(played.figures, on_grid=False)
         logarithm = log(2 * played.number * 3 * 9 / 0.05)
         bound = 32 * 2 * logarithm / (0.25**2 * played.number)
         np.testing.assert_allclose(seen["recovery_bound"], bound)
@@ -121,13 +121,13 @@ def test_spread_is_largest_minus_smallest_at_the_worst_step() -> None:
     session = session_of(alpha=0.5)
     probe = probes.Spread(session)
     for played in session.rounds(3):
-        seen = probe.look(played.figures, recorded=False)
+        seen = probe.measure(played.figures, on_grid=False)
     beta = session.agent.bonus
     for seed in range(2):
         spreads = [np.ptp(beta[seed, step]) for step in range(3)]
         assert seen["bonus_spread"][seed] == pytest.approx(max(spreads))
         assert max(spreads) > 0
-    np.testing.assert_allclose(probe.finish(np.array([3]))[1]["final_bonus"], beta.mean((1, 2, 3)))
+    np.testing.assert_allclose(probe.totals()["final_bonus"], beta.mean((1, 2, 3)))
 
 
 def test_the_printed_covariance_keeps_the_bonus_at_its_cap() -> None:
@@ -137,12 +137,12 @@ def test_the_printed_covariance_keeps_the_bonus_at_its_cap() -> None:
         session = session_of(**FINITE, covariance=form)
         probe = probes.Spread(session)
         worst = max(
-            float(probe.look(played.figures, recorded=False)["bonus_spread"].max())
+            float(probe.measure(played.figures, on_grid=False)["bonus_spread"].max())
             for played in session.rounds(30)
         )
         assert worst == 0  # both, in so few rounds
         assert session.agent.bonus.min() == 2 * 3
-        ends[form] = probe.finish(np.array([30]))[1]
+        ends[form] = probe.totals()
     assert (ends["averaged"]["far_spread"] == 0).all()
     assert np.isnan(ends["averaged"]["leaves_cap_at"]).all()
     assert (ends["sum"]["far_spread"] > 0).all()
@@ -171,7 +171,7 @@ def test_potential_is_that_of_a_plain_loop_over_states() -> None:
     probe = probes.Potential(session)
     gains: dict[tuple[int, int], list[Array]] = {}
     for played in session.rounds(6):
-        probe.look(played.figures, recorded=True)
+        seen = probe.measure(played.figures, on_grid=played.number % 2 == 0)
         for seed, mdp in enumerate(session.agent.envs):
             reached = mdp.initial
             for step in range(3):
@@ -186,23 +186,20 @@ def test_potential_is_that_of_a_plain_loop_over_states() -> None:
                         later += mass * mdp.transitions[step, state, action]
                 gains.setdefault((seed, step), []).append(gain)
                 reached = later
-    rounds = np.array([2, 6])
-    curves, totals = probe.finish(rounds)
-    for at, k in enumerate(rounds):
-        for seed in range(2):
-            sides = [naive_potential(gains[seed, step][:k], 1.0) for step in range(3)]
-            assert curves["potential"][seed, at] == pytest.approx(max(a / b for a, b in sides))
+        k = played.number
+        assert bool(seen) == (k % 2 == 0)
+        for seed in range(2) if seen else ():
+            sides = [naive_potential(gains[seed, step], 1.0) for step in range(3)]
+            assert seen["potential"][seed] == pytest.approx(max(a / b for a, b in sides))
             most = max(b for _, b in sides)
-            printed = 2 * log(1 + k * 2)
-            assert curves["potential_printed"][seed, at] == pytest.approx(most / printed)
-    np.testing.assert_array_equal(totals["worst_potential"], curves["potential"].max(-1))
+            assert seen["potential_printed"][seed] == pytest.approx(most / (2 * log(1 + k * 2)))
 
 
 def test_three_models_receive_the_same_data_and_do_not_change_the_agent() -> None:
     plain, watched = session_of(alpha=0.3), session_of(alpha=0.3)
     probe = probes.SameData(watched)
     for alone, beside in zip(plain.rounds(12), watched.rounds(12), strict=True):
-        seen = probe.look(beside.figures, recorded=True)
+        seen = probe.measure(beside.figures, on_grid=True)
         np.testing.assert_array_equal(alone.figures["zeta"], beside.figures["zeta"])
         np.testing.assert_array_equal(seen["zeta_sampled"], beside.figures["zeta"])
     exact = probe.models.others["exact"].counts
@@ -210,7 +207,7 @@ def test_three_models_receive_the_same_data_and_do_not_change_the_agent() -> Non
     likelihood = probe.models.others["likelihood"].counts
     np.testing.assert_array_equal(exact.positive, likelihood.positive)
     assert (seen["zeta_likelihood"] != seen["zeta_exact"]).all()
-    assert probe.look(beside.figures, recorded=False) == {}
+    assert probe.measure(beside.figures, on_grid=False) == {}
 
 
 def test_the_exact_model_has_the_error_of_an_agent_with_exact_negatives() -> None:
@@ -219,20 +216,30 @@ def test_the_exact_model_has_the_error_of_an_agent_with_exact_negatives() -> Non
     watched, exact = session_of(**settings), session_of(**settings, negatives="exact")
     probe = probes.SameData(watched)
     alone = play(exact, 8)[-1].figures
-    seen = [probe.look(beside.figures, recorded=True) for beside in watched.rounds(8)][-1]
+    seen = [probe.measure(beside.figures, on_grid=True) for beside in watched.rounds(8)][-1]
     np.testing.assert_allclose(seen["zeta_exact"], alone["zeta"])
 
 
-def test_loaded_models_continue_unchanged() -> None:
-    first, second = session_of(), session_of()
-    for session in (first, second):
-        probes.SameData(session)
+def test_a_loaded_session_continues_with_its_probes() -> None:
+    """The data of all models, the largest values and the sums of the lemma are saved."""
+    names = [
+        f"contrastive_ucb.facts.probes:{name}" for name in ("SameData", "Potential", "Optimism")
+    ]
+
+    def session() -> Session:
+        envs = [LowRankMDP(**SIZES, seed=seed) for seed in range(2)]
+        return Session(ContrastiveUCB(envs, seed=[0, 1], alpha=0.3), names)
+
+    whole, first, second = session(), session(), session()
+    play(whole, 8)
     play(first, 4)
-    models, others = (session.agent.tables.representation for session in (first, second))
-    others.load_states([models.state_of(seed) for seed in range(2)])
-    np.testing.assert_array_equal(models.fit().features, others.fit().features)
-    for name, kernel in models.kernels.items():
-        np.testing.assert_array_equal(kernel.features, others.kernels[name].features)
+    second.load_states([first.state_of(seed) for seed in range(2)])
+    play(second, 8)
+    for seed in range(2):
+        assert second.summary(seed) == whole.summary(seed)
+        assert {"worst_potential", "worst_zeta_exact", "worst_optimism"} <= whole.summary(
+            seed
+        ).keys()
 
 
 def game_session() -> Session:
@@ -244,30 +251,13 @@ def test_games_are_compared_with_iota_and_nash() -> None:
     session = game_session()
     gap, bracket = probes.CCEGap(session), probes.Bracket(session)
     for played in session.rounds(4):
-        over = gap.look(played.figures, recorded=False)["cce_over_iota"]
+        over = gap.measure(played.figures, on_grid=False)["cce_over_iota"]
         iota = 0.2 / sqrt(played.number)
         np.testing.assert_allclose(over * iota, played.figures["cce_gap"])
         assert over.max() <= 1
-        seen = bracket.look(played.figures, recorded=False)
+        seen = bracket.measure(played.figures, on_grid=False)
         width = played.figures["upper_value"] - played.figures["lower_value"]
         np.testing.assert_allclose(seen["upper_slack"] + seen["lower_slack"], width)
         held = (seen["upper_slack"] >= -1e-6) & (seen["lower_slack"] >= -1e-6)
         assert held.all()
     assert session.summary(0)["bracket_fraction"] == 1
-
-
-def test_every_probe_has_a_name_and_runs() -> None:
-    for name, kind in probes.PROBES.items():
-        if kind in (probes.CCEGap, probes.Bracket):
-            session = game_session()
-        else:
-            session = (
-                session_of(**FINITE) if name in ("product-class", "recovery") else session_of()
-            )
-        (probe,) = probes.make_probes((name,), session)
-        for played in session.rounds(2):
-            seen = probe.look(played.figures, recorded=True)
-            assert all(values.shape == (2,) for values in seen.values())
-        curves, totals = probe.finish(np.array([1, 2]))
-        assert all(values.shape == (2, 2) for values in curves.values())
-        assert all(values.shape == (2,) for values in totals.values())

@@ -19,7 +19,8 @@ from contrastive_ucb.facts.rules import (
     ratio_interval,
     sizes_of,
 )
-from contrastive_ucb.runs.problem import problem_of
+from contrastive_ucb.runs.grid import Job
+from contrastive_ucb.runs.problem import Problem, problem_of
 from contrastive_ucb.stats.slopes import slope
 
 ROUNDS = np.array([1, 3, 10, 30, 100, 300, 1000])
@@ -31,8 +32,12 @@ def record(curves: dict[str, Array] | None = None, **totals: list[float]) -> Rec
     return Record(ROUNDS, curves or {}, arrays, 1.5)
 
 
+def run_of(problem: Problem, label: object = "") -> Run:
+    return Run("a", str(label), (Job(problem, 0, n_seeds=2),))
+
+
 def judge(rule: str, *records: Record, labels: tuple = (), **fact: object) -> Outcome:
-    runs = [Run("a", "t", str(label), PROBLEM, 2) for label in labels or (1,) * len(records)]
+    runs = [run_of(PROBLEM, label) for label in labels or (1,) * len(records)]
     entry = Fact("F0", "claim", rule, ("a",), **fact)  # type: ignore[arg-type]
     return RULES[rule](Case(entry, runs, list(records), 30))
 
@@ -227,7 +232,7 @@ def test_growth_is_held_against_the_bound_over_the_same_runs() -> None:
     runs, records = [], []
     for d in values:
         problem = problem_of("lowrank", "contrastive-ucb", {"rank": d, "n_states": 10}, 1000)
-        runs.append(Run("a", "t", str(d), problem, 2))
+        runs.append(run_of(problem, d))
     bound = [sizes_of(run)["bound"] for run in runs]
     n_parameters = [d * (30 + 10) for d in values]
     by_hand = [
@@ -249,10 +254,7 @@ def test_growth_is_held_against_the_bound_over_the_same_runs() -> None:
 
 def test_growth_is_that_of_the_mean_and_not_of_the_luckiest_seed() -> None:
     values = (2, 4, 8)
-    runs = [
-        Run("a", "t", str(d), problem_of("lowrank", "contrastive-ucb", {"rank": d}, 1000), 2)
-        for d in values
-    ]
+    runs = [run_of(problem_of("lowrank", "contrastive-ucb", {"rank": d}, 1000), d) for d in values]
     records = [record(zeta=[d**4.0, 1.0]) for d in values]  # one seed grows, the other does not
     entry = Fact("F0", "c", "growth", ("a",), measure="zeta", variable="d")
     outcome = RULES["growth"](Case(entry, runs, records, 30))
@@ -264,7 +266,7 @@ def test_growth_is_that_of_the_mean_and_not_of_the_luckiest_seed() -> None:
 def test_sizes_know_the_tilt_and_the_actions() -> None:
     settings = {"rank": 3, "n_states": 5, "n_actions": 4, "tilt": 2.0}
     problem = problem_of("lowrank", "contrastive-ucb", settings, 100)
-    sizes = sizes_of(Run("a", "t", "", problem, 2))
+    sizes = sizes_of(run_of(problem))
     weights = np.exp(-2.0 * np.arange(5) / 5)
     assert sizes["A"] == 4
     assert sizes["1/C_S^-"] == pytest.approx(weights.sum() / weights[-1])

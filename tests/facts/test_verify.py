@@ -1,15 +1,15 @@
-"""Stored measurements are reused, and the rows do not depend on how they were obtained."""
+"""Runs become rows: records are what the run folders contain, and the rules decide the states."""
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts import verify as module
-from contrastive_ucb.facts.measure import measure_json
+from contrastive_ucb.facts.measure import Record, load_record
 from contrastive_ucb.facts.plan import Plan, plan_of
 from contrastive_ucb.facts.rows import (
     Row,
@@ -21,27 +21,25 @@ from contrastive_ucb.facts.rows import (
     text_of,
     write_summary,
 )
-from contrastive_ucb.facts.verify import verify
+from contrastive_ucb.facts.verify import Verified, verify
+from contrastive_ucb.runs.loop import solve
+from contrastive_ucb.runs.problem import Problem
+from contrastive_ucb.runs.session import Session
 
+SIZES = {"n_states": 4, "n_actions": 2, "horizon": 2, "rank": 2}
 TABLE = {
     "window": 30,
+    "kind": "solve",
+    "env": "lowrank",
+    "settings": SIZES,
     "seeds": 2,
-    "tasks": {"small": {"env": "lowrank", "n_states": 4, "n_actions": 2, "horizon": 2, "rank": 2}},
-    "runs": {
-        "a": {"task": "small", "rounds": 12, "curves": ["zeta"], "settings": {"alpha": 0.3}},
-        "same": {
-            "task": "small",
-            "rounds": 12,
-            "curves": ["zeta"],
-            "settings": {"alpha": 0.3, "tilt": 0.0},
-        },
-        "b": {
-            "task": "small",
-            "rounds": 9,
-            "curves": ["zeta"],
-            "over": {"algo": ["no-bonus", "uniform"]},
-        },
-    },
+    "batch": True,
+    "part": [
+        {"name": "a", "algo": "contrastive-ucb", "rounds": 12, "settings": {"alpha": 0.3}},
+        {"name": "same", "algo": "contrastive-ucb", "rounds": 12,
+         "settings": {"alpha": 0.3, "tilt": 0.0}},
+        {"name": "b", "algo": ["no-bonus", "uniform"], "rounds": 9},
+    ],
     "facts": [
         {"fact": "F1", "claim": "falls", "rule": "slope", "measure": "zeta", "runs": ["a"],
          "mark": "at most 5", "limit": 5.0, "required": True, "paper": "l.1"},
@@ -54,156 +52,133 @@ TABLE = {
         {"fact": "model", "claim": "who", "rule": "mean", "each": ["zeta"], "runs": ["b"]},
     ],
 }  # fmt: skip
+PLAN: Plan = plan_of(TABLE)
 
 
-def small_plan() -> Plan:
-    return plan_of(TABLE, quick=False)
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("verify")
 
 
-def without_seconds(rows: list[Row]) -> list[dict]:
-    return [{k: v for k, v in row.to_json().items() if k != "seconds"} for row in rows]
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    return []
 
 
-def test_states_follow_from_the_limits() -> None:
-    rows, records = verify(small_plan())
+@pytest.fixture(scope="module")
+def verified(out: Path, said: list[str]) -> Verified:
+    return verify(PLAN, out, workers=2, say=said.append)
+
+
+def test_a_record_contains_the_metrics_and_totals_of_its_runs(tmp_path: Path) -> None:
+    problem = Problem("lowrank", SIZES, "contrastive-ucb", {"alpha": 0.3}, rounds=40)
+    solve(problem, [0, 1, 2], tmp_path, progress=False)
+    record = load_record([problem.spec(seed).folder(tmp_path) for seed in range(3)], 1)
+    session = Session(problem.agent([0, 1, 2]))
+    played = {played.number: played.figures for played in session.rounds(40)}
+    assert record.rounds[[0, -1]].tolist() == [1, 40]
+    assert len(record.rounds) < 20
+    for at, round_number in enumerate(record.rounds):
+        for name in ("zeta", "average_regret"):
+            expected = played[round_number][name]
+            np.testing.assert_allclose(record.curve(name)[:, at], expected, rtol=1e-5)
+    for seed in range(3):
+        assert record.total("final_gap")[seed] == pytest.approx(session.summary(seed)["final_gap"])
+    assert record.seconds > 0
+
+
+def test_runs_that_stop_end_one_by_one(tmp_path: Path) -> None:
+    sizes = {"horizon": 2, "n_actions": 2, "n_dead": 2}
+    lock = Problem("lock", sizes, rounds=400, stops=True)
+    for seed in range(2):
+        solve(lock, [seed], tmp_path, progress=False)
+    record = load_record([lock.spec(seed).folder(tmp_path) for seed in range(2)], 2)
+    solved = record.total("solved_at")
+    assert np.isfinite(solved).all()
+    np.testing.assert_array_equal(record.total("rounds"), solved + 4)  # the fifth round in a row
+    assert record.rounds[-1] == solved.max() + 4 < 400
+    assert np.isfinite(record.curve("gap")[solved.argmax()]).all()
+    whole = solve(replace(lock, stops=False), [0, 1], tmp_path, progress=False)
+    assert [summary["solved_at"] for summary in whole] == solved.tolist()
+    assert [summary["rounds"] for summary in whole] == [400, 400]
+
+
+def test_ratios_of_curves_and_unknown_names() -> None:
+    record = Record(np.array([1, 2]), {"a": np.ones((1, 2)), "b": np.full((1, 2), 4.0)}, {}, 0.0)
+    np.testing.assert_array_equal(record.ratio("a / b"), [[0.25, 0.25]])
+    np.testing.assert_array_equal(record.ratio("b"), [[4.0, 4.0]])
+    with pytest.raises(UserError, match="no curve 'c'; it has a, b"):
+        record.curve("c")
+    with pytest.raises(UserError, match="no total 'a'"):
+        record.total("a")
+
+
+def test_states_follow_from_the_limits(verified: Verified) -> None:
+    rows, records = verified
     states = [row.state for row in rows]
     assert states == ["holds", "does not hold", "not run", "reported", "reported"]
     assert [row.failed for row in rows] == [False, True, False, False, False]
-    assert rows[2].note == "why not"
-    assert rows[2].setting == "nowhere"
-    assert rows[2].value is None
+    assert (rows[2].note, rows[2].setting, rows[2].value) == ("why not", "nowhere", None)
     assert [row.part for row in rows[3:]] == ["no-bonus", "uniform"]
     assert rows[3].value == pytest.approx(records["b/no-bonus"].total("zeta").mean(), rel=1e-5)
     assert rows[0].seconds == round(records["a"].seconds, 1)
-
-
-def test_only_required_facts_fail() -> None:
-    plan = small_plan()
-    missed = replace(plan.facts[1], required=False)
-    shown = replace(plan.facts[1], reported=True)
-    rows, _ = verify(replace(plan, facts=(missed, shown)))
+    lenient = replace(PLAN.facts[1], required=False), replace(PLAN.facts[1], reported=True)
+    rows = [module._row(fact, PLAN, records) for fact in lenient]
     assert [row.state for row in rows] == ["does not hold", "reported"]
     assert not any(row.failed for row in rows)
 
 
-def test_runs_with_equal_settings_are_played_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    played = []
-    monkeypatch.setattr(
-        module, "measure_json", lambda run: played.append(run.name) or measure_json(run)
-    )
-    messages: list[str] = []
-    rows, _ = verify(small_plan(), say=messages.append)
-    assert played == ["a", "b/no-bonus", "b/uniform"]
-    assert rows[0].value == rows[1].value
-    assert len(messages) == 3
-    assert messages[-1].startswith("[3/3] b/uniform")
+def test_equal_runs_are_made_once_and_finished_runs_are_kept(
+    verified: Verified, out: Path, said: list[str]
+) -> None:
+    assert verified.rows[0].value == verified.rows[1].value
+    assert sorted(line.split(":")[0] for line in said)[-1].startswith("[3/3]")
+    files = {path: path.stat().st_mtime_ns for path in out.glob("runs/**/DONE")}
+    assert len(files) == 3 * 2
+    repeated: list[str] = []
+    assert verify(PLAN, out, say=repeated.append).rows == verified.rows
+    assert repeated == ["3 of 3 runs are already measured"]
+    assert files == {path: path.stat().st_mtime_ns for path in out.glob("runs/**/DONE")}
 
 
-def test_a_killed_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = verify(small_plan(), tmp_path / "whole")
-    played: list[str] = []
-
-    def dies_at_the_second(run):
-        if played:
-            raise KeyboardInterrupt
-        played.append(run.name)
-        return measure_json(run)
-
-    monkeypatch.setattr(module, "measure_json", dies_at_the_second)
-    with pytest.raises(KeyboardInterrupt):
-        verify(small_plan(), tmp_path / "cut")
-    assert len(list((tmp_path / "cut" / "runs").iterdir())) == 1
-    again = []
-    monkeypatch.setattr(
-        module, "measure_json", lambda run: again.append(run.name) or measure_json(run)
-    )
-    resumed = verify(small_plan(), tmp_path / "cut")
-    assert again == ["b/no-bonus", "b/uniform"]
-    assert without_seconds(resumed.rows) == without_seconds(whole.rows)
-    monkeypatch.setattr(module, "measure_json", lambda run: pytest.fail("all is there"))
-    third = verify(small_plan(), tmp_path / "cut")
-    assert third.rows == resumed.rows  # the seconds too
+def test_runs_of_other_code_are_not_reused(verified: Verified, out: Path, monkeypatch) -> None:
+    before = set(out.glob("runs/*"))
+    monkeypatch.setattr(module, "fingerprint", lambda: "0123456789abcdef")
+    only = PLAN.choose(["F1"])
+    rows = verify(only, out).rows
+    assert [row.value for row in rows] == [verified.rows[0].value]
+    assert {path.name for path in set(out.glob("runs/*")) - before} == {"0123456789abcdef"}
 
 
-def test_measurements_of_other_code_are_not_reused(tmp_path: Path, monkeypatch) -> None:
-    verify(small_plan(), tmp_path)
-    monkeypatch.setattr(module, "fingerprint", lambda: "other code")
-    played = []
-    monkeypatch.setattr(
-        module, "measure_json", lambda run: played.append(run.name) or measure_json(run)
-    )
-    verify(small_plan(), tmp_path)
-    assert len(played) == 3
-
-
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    verify(small_plan(), tmp_path)
-    path = sorted((tmp_path / "runs").iterdir())[0]
-    whole = json.loads(path.read_text())
-    short = {**whole, "rounds": whole["rounds"][:-1]}
-    for content in ('{"rounds": [1', json.dumps({**whole, "curves": []}), json.dumps(short)):
-        path.write_text(content)
-        with pytest.raises(UserError, match=f"{path.name} is damaged.*delete it"):
-            verify(small_plan(), tmp_path)
-
-
-def test_measurements_of_other_libraries_are_not_reused(tmp_path: Path, monkeypatch) -> None:
-    verify(small_plan(), tmp_path)
+def test_the_fingerprint_covers_the_code_that_measures(tmp_path, monkeypatch) -> None:
+    for name in ("agents/finite/learner.py", "facts/probes.py", "report/pages.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("VALUE = 1\n")
+    monkeypatch.setattr(module, "PACKAGE", tmp_path)
+    first = module.fingerprint.__wrapped__()
+    (tmp_path / "report" / "pages.py").write_text("VALUE = 2\n")
+    assert module.fingerprint.__wrapped__() == first
+    for name in ("agents/finite/learner.py", "facts/probes.py"):
+        (tmp_path / name).write_text("VALUE = 2\n")
+        assert module.fingerprint.__wrapped__() != first
+        (tmp_path / name).write_text("VALUE = 1\n")
     monkeypatch.setattr(module, "versions", lambda: {"numpy": "99"})
-    played = []
-    monkeypatch.setattr(
-        module, "measure_json", lambda run: played.append(run.name) or measure_json(run)
-    )
-    verify(small_plan(), tmp_path)
-    assert len(played) == 3
+    assert module.fingerprint.__wrapped__() != first
 
 
-def test_processes_give_the_same_rows(tmp_path: Path) -> None:
-    alone, together = verify(small_plan()), verify(small_plan(), tmp_path, workers=2)
-    assert without_seconds(alone.rows) == without_seconds(together.rows)
-    assert len(list((tmp_path / "runs").iterdir())) == 3
-    assert not [path for path in (tmp_path / "runs").iterdir() if path.name.startswith(".")]
+def test_a_failed_run_is_one_error_with_its_reason(tmp_path: Path) -> None:
+    table = {**TABLE, "probes": ["contrastive_ucb.facts.probes:CCEGap"]}  # of games
+    with pytest.raises(UserError, match=r"1 runs failed; .*; repeat the command"):
+        verify(plan_of(table).choose(["F1"]), tmp_path)
 
 
-def gone(pid: int | None) -> bool:
-    """Whether the process has ended, waited for or not."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return True
-    return status.rpartition(")")[2].split()[0] in "ZX"
-
-
-def test_an_error_in_a_worker_is_raised_and_ends_all_workers(monkeypatch) -> None:
-    import multiprocessing
-
-    plan = small_plan()
-    broken = dict(plan.runs)
-    broken["a"] = type(broken["a"])(
-        **{**vars(broken["a"]), "curves": ("no such curve",), "name": "a"}
-    )
-    before = set(multiprocessing.active_children())
-    with pytest.raises(KeyError, match="no such curve"):
-        module.measured(list(broken.values()), None, workers=2)
-    deadline = time.monotonic() + 20
-    for worker in set(multiprocessing.active_children()) - before:
-        while not gone(worker.pid):  # whether the pool or we hear of its end first is a race
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
-
-def test_the_summary_is_written_and_read(tmp_path: Path) -> None:
-    plan = small_plan()
-    rows, _ = verify(plan)
-    summary = summary_of(plan, rows, "cucb verify")
+def test_the_summary_is_written_and_read(verified: Verified, tmp_path: Path) -> None:
+    rows = verified.rows
+    summary = summary_of(PLAN, rows, "cucb verify")
     write_summary(tmp_path, summary, rows)
     stored = read_summary(tmp_path)
     assert stored == json.loads(json.dumps(summary))
-    first = stored["facts"][0]
-    words = {"fact", "part", "claim", "setting", "mark", "unit", "state", "paper"}
-    assert words | {"value", "low", "high", "required", "seconds"} <= first.keys()
-    assert (first["fact"], first["state"], first["required"]) == ("F1", "holds", True)
-    assert [len(stored[name]) for name in ("facts", "ablations", "peers")] == [3, 2, 0]
+    assert [Row(**row) for row in stored["facts"] + stored["ablations"]] == rows
     assert stored["failed"] == ["F2 x"]
     assert {"command", "versions", "date", "seeds"} <= stored.keys()
     lines = (tmp_path / "facts.csv").read_text().splitlines()
@@ -216,18 +191,16 @@ def test_the_summary_is_written_and_read(tmp_path: Path) -> None:
         read_summary(tmp_path)
 
 
-def test_the_table_has_one_line_per_fact() -> None:
-    rows, _ = verify(small_plan())
-    text = text_of(rows)
-    facts, others = text.split("\n\n")
+def test_the_table_has_one_line_per_fact(verified: Verified) -> None:
+    facts, others = text_of(verified.rows).split("\n\n")
     assert len(facts.splitlines()) == 4
     assert len(others.splitlines()) == 3
     assert "does not hold (required)" in facts
-    assert csv_of(rows).count("\n") == 6
+    assert csv_of(verified.rows).count("\n") == 6
 
 
 def test_the_setting_describes_the_runs() -> None:
-    runs = small_plan().runs
+    runs = PLAN.runs
     assert setting_of([runs["a"]]) == (
         "lowrank S=4 A=2 d=2 H=2, contrastive-ucb alpha=0.3, K=12, 2 seeds"
     )

@@ -8,7 +8,8 @@ import pytest
 from runs.sweep_runs import LOWRANK, jobs_of, solve_table, train_table
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.runs.grid import grid_of, read_grid
+from contrastive_ucb.runs.grid import Resources, grid_of, read_grid
+from contrastive_ucb.runs.problem import Problem
 from contrastive_ucb.runs.training import Training, read_settings
 
 TOML = """
@@ -71,12 +72,42 @@ def test_parts_stand_on_what_is_above_them() -> None:
 def test_each_run_is_there_once() -> None:
     variants = {"other": {"algo": "uniform"}}
     grid = grid_of(solve_table(variants=variants, part=[{"seeds": 1}, {}]), "g")
-    assert [(job.label, job.seed) for job in grid.jobs] == [
+    assert sorted((job.label, job.seed) for job in grid.jobs) == [
         ("contrastive-ucb", 0),
         ("contrastive-ucb", 1),
         ("other", 0),
         ("other", 1),
     ]
+
+
+def test_over_makes_an_agent_per_value() -> None:
+    jobs = jobs_of(solve_table(seeds=1, over={"alpha": [0.1, 1.0]}))
+    assert [(job.label, job.task.agent_settings["alpha"]) for job in jobs] == [
+        ("0.1", 0.1),
+        ("1.0", 1.0),
+    ]
+
+
+def test_a_batch_is_one_job_with_the_runs_of_separate_jobs() -> None:
+    separate = jobs_of(solve_table(seeds=[0, 1, 4]))
+    batches = jobs_of(solve_table(seeds=[0, 1, 4], batch=True))
+    assert [job.seeds for job in batches] == [[0, 1], [4]]
+    assert [spec for job in batches for spec in job.specs()] == [job.spec() for job in separate]
+    assert [f for job in batches for f in job.folders(Path())] == [
+        job.folder(Path()) for job in separate
+    ]
+
+
+def test_probes_and_stopping_make_another_run() -> None:
+    tables = [
+        solve_table(seeds=1),
+        solve_table(seeds=1, stops=True),
+        solve_table(seeds=1, probes="contrastive_ucb.facts.probes:Spread"),
+        solve_table(seeds=1, suite="facts"),
+    ]
+    specs = [job.spec() for job in jobs_of(*tables)]
+    assert len({spec.identity() for spec in specs}) == 4
+    assert [Problem.of_spec(spec).spec(0) for spec in specs] == specs
 
 
 @pytest.mark.parametrize(
@@ -96,11 +127,8 @@ def test_a_number_of_an_environment_has_one_type(
     ("table", "says"),
     [
         ({"kind": "solv"}, "kind must be 'solve' or 'train', got 'solv'"),
-        ({"kind": []}, r"kind must be 'solve' or 'train', got \[\]"),
         (solve_table(sedes=3), "has no 'sedes'; did you mean 'seeds'"),
-        (solve_table(steps=3), "has no 'steps'"),
         (solve_table(rounds=0), "rounds must be at least 1, got 0"),
-        (solve_table(rounds=1.5), "rounds must be a whole number"),
         ({k: v for k, v in solve_table().items() if k != "rounds"}, "needs rounds"),
         ({k: v for k, v in solve_table().items() if k != "env"}, "needs an env"),
         ({k: v for k, v in solve_table().items() if k != "algo"}, "needs an algo or variants"),
@@ -108,19 +136,9 @@ def test_a_number_of_an_environment_has_one_type(
         (solve_table(algo="uniforn"), "did you mean 'uniform'"),
         (solve_table(env="lowrank-game"), "contrastive-ucb is for MDPs"),
         (solve_table(env=3), "env must be a name or a list of names"),
-        (solve_table(env="file", settings={}), "needs a file"),
         (solve_table(env="file", settings={"path": "no.npz", "rank": 2}), "no file at no.npz"),
-        (solve_table(env="file", settings={"path": 3}), "path takes a word, got 3"),
         (solve_table(settings={"n_states": "ten"}), "n_states takes a whole number, got 'ten'"),
-        (solve_table(settings={"n_states": -4}), "n_states must be at least 1, got -4"),
-        (solve_table(env_seed="a"), "env_seed must be a whole number, got 'a'"),
         (solve_table(env_seed=-1), "env_seed must be at least 0, got -1"),
-        (
-            solve_table(
-                env="lock-game", algo="contrastive-ulcb", settings={"n_column_actions": "b"}
-            ),
-            "n_column_actions takes a whole number, got 'b'",
-        ),
         (solve_table(settings={"n_stats": 3}), "is called 'n_stats'; did you mean 'n_states'"),
         (solve_table(settings=3), "settings is a table"),
         (solve_table(settings={"alpha": "big"}), "alpha takes a number, got 'big'"),
@@ -139,6 +157,15 @@ def test_a_number_of_an_environment_has_one_type(
             train_table(part=[{"eval_episodes": 3}, {"eval_episodes": 5, "seeds": [7]}]),
             "the eval_episodes 3 and 5; leave one",
         ),
+        (solve_table(over={"alpha": 3}), "over = .* needs one setting and algo"),
+        (solve_table(stops=True, batch=True), "cannot be in a batch"),
+        (solve_table(resources=3), "resources is a table such as"),
+        (solve_table(resources={"cpu": 1}), "resources has no 'cpu'; did you mean 'cpus'"),
+        (solve_table(resources={"cpus": "two"}), "cpus takes a number, got 'two'"),
+        (solve_table(resources={"cpus": 0}), "cpus must be more than 0, got 0; 0.5 lets two"),
+        (solve_table(resources={"cpus": float("nan")}), "cpus must be more than 0, got nan"),
+        (solve_table(resources={"gpus": float("inf")}), "gpus must be at least 0, got inf"),
+        (solve_table(resources={"gpus": 1.5}), "gpus must be an integer .*, got 1.5"),
         (solve_table(variants=3), "variants is a table of tables"),
         (solve_table(variants={"a": {}}), "variant 'a' needs an algo"),
         (
@@ -149,8 +176,6 @@ def test_a_number_of_an_environment_has_one_type(
         (train_table(algo="sprr"), "did you mean 'spr'"),
         (train_table(settings={"n_stepp": 3}), "did you mean 'n_step'"),
         (train_table(settings={"n_step": 2.5}), "n_step takes a whole number, got 2.5"),
-        (train_table(settings={"double": 1}), "double takes true or false, got 1"),
-        (train_table(settings={"epsilon": [1]}), "epsilon takes 2 values"),
         (train_table(eval_episodes=0), "eval_episodes must be at least 1"),
     ],
 )
@@ -184,3 +209,21 @@ def test_the_rank_of_the_model_speaks_for_the_truth_unless_that_is_given() -> No
         config = job.spec().config
         found.append((config["env"]["rank"], config["agent"]["rank"]))
     assert found == [(3, None), (2, 2), (2, None), (2, 4)]
+
+
+def test_a_grid_asks_for_its_runs_and_a_part_for_its_own() -> None:
+    part = [{}, {"rounds": 7, "resources": {"gpus": 0.5}}]
+    plain = grid_of(solve_table(seeds=1, part=part), "g").jobs
+    assert [job.resources for job in plain] == [Resources(1, 0), Resources(1, 0.5)]
+    table = solve_table(seeds=1, resources={"cpus": 2}, part=part)
+    assert [job.resources for job in grid_of(table, "g").jobs] == [Resources(2), Resources(1, 0.5)]
+    [deep] = jobs_of(train_table(resources={"cpus": 0.5, "gpus": 1}))
+    assert deep.resources == Resources(0.5, 1)
+
+
+def test_resources_are_no_part_of_what_a_run_is() -> None:
+    [small] = jobs_of(solve_table(seeds=1))
+    [large] = jobs_of(solve_table(seeds=1, resources={"cpus": 4, "gpus": 1}))
+    assert small.spec() == large.spec()
+    assert small.spec().to_json() == large.spec().to_json()
+    assert small != large

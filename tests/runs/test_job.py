@@ -21,7 +21,7 @@ GAME = {
     "settings": {"n_states": 4, "n_actions": 2, "n_column_actions": 3, "rank": 2, "horizon": 2},
 }
 TABLES: dict[str, dict[str, Any]] = {
-    "mdp": solve_table(4, 1, env_seed=3),
+    "mdp": solve_table(4, 1, env_seed=3, resources={"cpus": 0.5, "gpus": 2}),
     "game": solve_table(4, 1, **GAME),
     "wrong rank": solve_table(4, 1, settings={"n_states": 5, "true_rank": 2, "rank": 3}),
     "all defaults": solve_table(2, 1, env="riverswim", settings={}),
@@ -62,7 +62,7 @@ def test_a_job_travels_as_json(name: str) -> None:
 def test_what_is_no_job_is_an_error_of_one_line() -> None:
     [job] = jobs_of(TABLES["deep"])
     right = job.to_json()
-    for wrong in ([], {}, {**right, "kind": "walk"}, {**right, "seed": 7}, {**right, "task": {}}):
+    for wrong in ([], {}, {**right, "kind": "walk"}, {**right, "task": {}}):
         with pytest.raises(UserError, match="this is not a job"):
             Job.from_json(wrong)
     with pytest.raises(UserError, match="did you mean 'Pong'"):

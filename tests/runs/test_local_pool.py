@@ -119,6 +119,17 @@ def test_a_failure_does_not_stop_the_others_and_is_tried_again(
     assert sum(note.startswith("begin") for note in notes(tmp_path)) == 8
 
 
+def test_a_batch_runs_in_one_process_and_equals_separate_runs(tmp_path: Path) -> None:
+    [batch] = jobs_of(solve_table(seeds=3, batch=True))
+    assert run_local([batch], tmp_path / "batch", 1) == {}
+    for job in jobs_of(solve_table(seeds=3)):
+        run_job(job, tmp_path / "separate")
+    assert results_of(tmp_path / "batch") == results_of(tmp_path / "separate")
+    (batch.folders(tmp_path / "batch")[1] / "DONE").unlink()
+    assert run_local([batch], tmp_path / "batch", 1) == {}
+    assert results_of(tmp_path / "batch") == results_of(tmp_path / "separate")
+
+
 def test_a_run_that_is_busy_elsewhere_is_waited_for(stub: list[Job], tmp_path: Path) -> None:
     other = RunFolder(stub[0].spec(), tmp_path)
     other.__enter__()
@@ -133,41 +144,6 @@ def test_a_run_that_is_busy_elsewhere_is_waited_for(stub: list[Job], tmp_path: P
     assert notes(tmp_path) == ["begin 1", "end 1"]
 
 
-@pytest.mark.parametrize("fails", [True, False])
-def test_what_another_sweep_left_is_reported_or_taken_over(
-    fails: bool, stub: list[Job], tmp_path: Path
-) -> None:
-    """It failed there, or was killed there; a failure of long ago is neither."""
-    folder = stub[0].folder(tmp_path)
-    folder.mkdir(parents=True)
-    (folder / "FAILED").write_text('{"error": "long ago", "log": ""}')
-    other = RunFolder(stub[0].spec(), tmp_path)
-    other.__enter__()
-
-    def elsewhere() -> None:
-        time.sleep(0.4)
-        if fails:
-            (folder / "FAILED").write_text('{"error": "just now", "log": ""}')
-        other.close()
-
-    threading.Thread(target=elsewhere).start()
-    errors = run_local(stub[:1], tmp_path, 1)
-    assert errors == ({folder: "just now"} if fails else {})
-    assert fails or notes(tmp_path) == ["begin 0", "end 0"]
-
-
-def test_a_worker_that_came_too_late_is_started_again(stub: list[Job], tmp_path: Path) -> None:
-    script(tmp_path, _0="busy")
-
-    def free() -> None:
-        time.sleep(0.5)
-        script(tmp_path)
-
-    threading.Thread(target=free).start()
-    assert run_local(stub[:1], tmp_path, 1) == {}
-    assert notes(tmp_path).count("begin 0") >= 2
-
-
 def test_ctrl_c_lets_workers_save(stub: list[Job], tmp_path: Path) -> None:
     script(tmp_path, _0="stay", _1="stay")
 
@@ -178,16 +154,6 @@ def test_ctrl_c_lets_workers_save(stub: list[Job], tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run_local(stub[:3], tmp_path, 2, tick)
     assert sorted(notes(tmp_path)) == ["begin 0", "begin 1", "saved 0", "saved 1"]
-
-
-def test_damage_is_reported_and_the_others_go_on(stub: list[Job], tmp_path: Path) -> None:
-    folder = stub[0].folder(tmp_path)
-    folder.mkdir(parents=True)
-    (folder / "DONE").write_text('{"final')
-    errors = run_local(stub[:2], tmp_path, 1)
-    assert list(errors) == [folder]
-    assert "DONE is damaged" in errors[folder]
-    assert notes(tmp_path) == ["begin 1", "end 1"]
 
 
 def test_workers_have_one_thread_and_the_gpus_that_they_asked_for(

@@ -1,9 +1,7 @@
-"""What sweeps write down: read again anywhere, with nothing but what stands there."""
+"""The stored plans of sweeps."""
 
-import json
 import shlex
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from contrastive_ucb.cli.sweep import find_grid
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.scores import load_scores, missing_runs
 from contrastive_ucb.runs import grid as plan
-from contrastive_ucb.runs.grid import Grid, Job, remembered
+from contrastive_ucb.runs.grid import Grid, remembered
 from contrastive_ucb.runs.status import states_of, watched_folder
 from contrastive_ucb.runs.store import RunFolder
 
@@ -28,24 +26,12 @@ def file_grid() -> Grid:
     return Grid("mine", tuple(jobs_of(solve_table(3, env="file", settings=settings))))
 
 
-def old_plan(root: Path, jobs: list[Job], **more: Any) -> None:
-    """As sweeps wrote them before."""
-    (root / "sweeps").mkdir(parents=True)
-    content = {"name": "old", "jobs": [job.to_json() for job in jobs], **more}
-    (root / "sweeps" / "old.json").write_text(json.dumps(content))
-
-
 def test_a_grid_is_remembered(tmp_path: Path) -> None:
     jobs = jobs_of(solve_table(), train_table(eval_episodes=3))
     Grid("mine", tuple(jobs)).remember(tmp_path)
-    groups = list(remembered(tmp_path))
-    assert [spec for group in groups for spec in group.specs()] == [job.spec() for job in jobs]
-    assert [(group.label, group.seeds) for group in groups] == [
-        ("contrastive-ucb", (0, 1)),
-        ("spr", (0,)),
+    assert list(remembered(tmp_path)) == [
+        (job.spec(), job.label, job.words(), job.eval_episodes) for job in jobs
     ]
-    assert groups[1].eval_episodes == 3
-    assert groups[0].command(1, tmp_path) == jobs[1].command(tmp_path)
     [path] = (tmp_path / "sweeps").iterdir()
     path.write_text('{"name": "mi')
     with pytest.raises(UserError, match=r"mine-\w+.json is damaged .* remove it"):
@@ -53,7 +39,7 @@ def test_a_grid_is_remembered(tmp_path: Path) -> None:
 
 
 def test_a_file_is_not_needed_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elsewhere, or with another content, the plan once was "damaged" or grew phantoms."""
+    """The plan does not depend on the folder or on the present content of the file."""
     here, there, runs = tmp_path / "here", tmp_path / "there", tmp_path / "runs"
     here.mkdir()
     there.mkdir()
@@ -63,7 +49,7 @@ def test_a_file_is_not_needed_any_more(tmp_path: Path, monkeypatch: pytest.Monke
     grid.remember(runs)
     specs = [job.spec() for job in grid.jobs]
     write_mdp(here / "mine.npz", scale=0.5)
-    assert [spec for group in remembered(runs) for spec in group.specs()] == specs
+    assert [spec for spec, _, _ in remembered(runs)] == specs
     monkeypatch.chdir(there)
     with RunFolder(specs[0], runs) as run:
         run.metrics.touch()
@@ -77,28 +63,7 @@ def test_a_file_is_not_needed_any_more(tmp_path: Path, monkeypatch: pytest.Monke
     assert gap.commands == (states[1].command,)
 
 
-def test_older_plans_are_read(tmp_path: Path) -> None:
-    jobs = jobs_of(solve_table(), train_table())
-    old_plan(tmp_path, jobs)
-    found = [spec for group in remembered(tmp_path) for spec in group.specs()]
-    assert found == [job.spec() for job in jobs]
-
-
-def test_an_older_plan_of_a_file_that_is_not_here_is_not_called_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_mdp(tmp_path / "mine.npz")
-    old_plan(tmp_path / "runs", list(file_grid().jobs))
-    (tmp_path / "there").mkdir()
-    monkeypatch.chdir(tmp_path / "there")
-    with pytest.raises(UserError) as caught:
-        list(remembered(tmp_path / "runs"))
-    assert "damaged" not in str(caught.value)
-    assert "repeat the sweep's command in the folder where it was started" in str(caught.value)
-
-
-@pytest.mark.parametrize("content", ["[]", "{}", '{"groups": [{}]}', '{"groups": 3}', "7"])
+@pytest.mark.parametrize("content", ["[]", '{"groups": [{}]}', '{"groups": 3}'])
 def test_what_is_no_plan_is_damaged(content: str, tmp_path: Path) -> None:
     (tmp_path / "sweeps").mkdir()
     (tmp_path / "sweeps" / "a.json").write_text(content)
@@ -107,17 +72,17 @@ def test_what_is_no_plan_is_damaged(content: str, tmp_path: Path) -> None:
 
 
 def test_two_grids_of_one_name_stay_apart(tmp_path: Path) -> None:
-    """The second once took the place of the first, whose runs were forgotten."""
+    """The second does not replace the first."""
     for rounds in (3, 4, 3):
         Grid("grid", tuple(jobs_of(solve_table(rounds)))).remember(tmp_path)
     assert len(list((tmp_path / "sweeps").iterdir())) == 2
-    lengths = [group.spec.config["rounds"] for group in remembered(tmp_path)]
-    assert sorted(lengths) == [3, 4]
+    lengths = [planned.spec.config["rounds"] for planned in remembered(tmp_path)]
+    assert sorted(lengths) == [3, 3, 4, 4]
     assert len(missing_runs(load_scores(tmp_path).runs)) == 2
 
 
 def test_plans_below_a_folder_are_found(tmp_path: Path) -> None:
-    """`cucb status runs` once showed the runs of runs/g, but not what was yet to come there."""
+    """`cucb status runs` shows the planned runs of runs/g too."""
     [first, second] = jobs_of(solve_table())
     Grid("g", (first, second)).remember(tmp_path / "g")
     with RunFolder(first.spec(), tmp_path / "g"):

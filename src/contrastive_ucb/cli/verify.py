@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HELP = """usage: cucb verify [F1 F7 ...] [options]
 
 Measure the claims of the paper. Each fact has a setting, a target from the paper, a measured value
-with a 95% interval, and a result. Settings and targets are fixed in facts.toml of the package.
+with a 95% interval, and a result. Settings and targets are fixed in experiments/facts.toml.
 Facts are named F1 to F16; `ablations` and `peers` are tables without targets. Without a name, all
 of them are measured.
 

@@ -1,64 +1,46 @@
-"""`facts.toml` as frozen tables: the runs, and the facts that are derived from them.
+"""The plan of `cucb verify`: the runs of experiments/facts.toml and the facts derived from them.
 
-A run is an algorithm on a task with several seeds. A fact is a rule applied to the measurements of
-its runs. Facts are named F1 to F16; the groups `ablations` and `peers` are tables without targets.
+A fact is a rule applied to the measurements of its runs. Facts are named F1 to F16; the groups
+`ablations` and `peers` are tables without targets.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Any
 
 from contrastive_ucb.core.checks import hint
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.runs.problem import Problem, problem_of
+from contrastive_ucb.runs.grid import Job, jobs_of, merged, read_table
+from contrastive_ucb.runs.problem import Problem
 
 Table = Mapping[str, Any]
 GROUPS = ("facts", "ablations", "peers")
+OF_FACTS = ("window", "part", "quick", *GROUPS)  # keys of the file that describe no runs
 
 
 @dataclass(frozen=True)
 class Run:
-    """One algorithm on one task with seeds 0, 1, ..., and the measurements to store."""
+    """One algorithm on one problem with all its seeds."""
 
-    name: str
-    task: str
-    label: str  # value that distinguishes it from the other runs of its sweep
-    problem: Problem
-    seeds: int
-    curves: tuple[str, ...] = ()
-    probes: tuple[str, ...] = ()
-    stops: bool = False  # when all seeds have solved the task
+    name: str  # of its part, or part/label
+    label: str  # what distinguishes it from the other runs of its part
+    jobs: tuple[Job, ...]
 
-    def identity(self) -> dict[str, Any]:
-        """Everything that determines the measurements, except the code.
+    @property
+    def problem(self) -> Problem:
+        task = self.jobs[0].task
+        assert isinstance(task, Problem)
+        return task
 
-        Settings with their default values are omitted, so runs that differ only in whether they
-        state a default are the same run, and a new setting does not change the identity.
-        """
-        default = replace(self.problem, agent_settings={})
-        config, usual = (problem.spec(0).config for problem in (self.problem, default))
-        changed = {k: v for k, v in config["agent"].items() if v != usual["agent"][k]}
-        return {
-            "env": config["env"],
-            "algo": self.problem.algo,
-            "settings": changed,
-            "rounds": config["rounds"],
-            "seeds": self.seeds,
-            "curves": sorted(self.curves),
-            "probes": sorted(self.probes),
-            "stops": self.stops,
-        }
+    @property
+    def seeds(self) -> int:
+        return sum(job.n_seeds for job in self.jobs)
 
-    def key(self, code: str) -> str:
-        """Short hash of the identity and of `code`, the fingerprint of the source code."""
-        content = json.dumps([self.identity(), code], sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
+    def identity(self) -> str:
+        """Runs with the same identity are equal."""
+        return self.jobs[0].spec().identity()
 
 
 @dataclass(frozen=True)
@@ -84,6 +66,11 @@ class Fact:
     at: int | None = None  # round, if not the last
     group: str = "facts"
 
+    @property
+    def name(self) -> str:
+        """What the command line calls it."""
+        return self.fact if self.group == "facts" else self.group
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -95,10 +82,13 @@ class Plan:
     quick: bool
 
     def choose(self, names: Sequence[str]) -> Plan:
-        """The named facts and their runs; all of them if no name is given."""
-        known = list(dict.fromkeys(_name_of(fact) for fact in self.facts))
-        wanted = [_known(name, known) for name in names] or known
-        facts = tuple(fact for fact in self.facts if _name_of(fact) in wanted)
+        """The named facts, in upper or lower case, and their runs; all of them without a name."""
+        known = {fact.name.lower(): fact.name for fact in self.facts}
+        for name in names:
+            if name.lower() not in known:
+                raise UserError(f"no fact is called {name!r}; {hint(name, known.values())}")
+        wanted = {name.lower() for name in names} or known.keys()
+        facts = tuple(fact for fact in self.facts if fact.name.lower() in wanted)
         needed = {name for fact in facts for name in fact.runs}
         runs = {name: run for name, run in self.runs.items() if name in needed}
         return replace(self, runs=runs, facts=facts)
@@ -109,66 +99,47 @@ class Plan:
 
 def read_plan(quick: bool = False, seeds: int | None = None) -> Plan:
     """The plan in facts.toml; `seeds` overrides its number of seeds."""
-    text = files("contrastive_ucb.facts").joinpath("facts.toml").read_text(encoding="utf-8")
-    return plan_of(tomllib.loads(text), quick, seeds)
+    return plan_of(read_table("facts"), quick, seeds)
 
 
-def plan_of(table: Table, quick: bool, seeds: int | None = None) -> Plan:
+def plan_of(table: Table, quick: bool = False, seeds: int | None = None) -> Plan:
     """The plan that a parsed TOML file describes."""
-    count = _value(table, "seeds", quick) if seeds is None else seeds
+    whole = {key: value for key, value in table.items() if key not in OF_FACTS}
+    if quick:
+        whole |= table.get("quick", {})
+    if seeds is not None:
+        whole["seeds"] = seeds
     runs: dict[str, Run] = {}
-    sweeps: dict[str, list[str]] = {}
-    for name, entry in table["runs"].items():
-        made = list(_runs(name, entry, table["tasks"], quick, count))
+    parts: dict[str, list[str]] = {}  # name of the part: names of its runs
+    for part in table["part"]:
+        made = list(_runs(whole, part, quick))
         runs |= {run.name: run for run in made}
-        sweeps[name] = [run.name for run in made]
-    facts = [
+        parts[part["name"]] = [run.name for run in made]
+    facts = tuple(
         fact
         for group in GROUPS
         for entry in table.get(group, [])
-        for fact in _facts(entry, group, sweeps, runs, quick)
-    ]
-    return Plan(runs, tuple(facts), float(table["window"]), quick)
+        for fact in _facts(entry, group, parts, runs, quick)
+    )
+    return Plan(runs, facts, float(table["window"]), quick)
 
 
-def _runs(name: str, entry: Table, tasks: Table, quick: bool, seeds: int) -> Iterator[Run]:
-    """One run, or one per value of its sweep."""
-    if "over" not in entry:
-        yield _run(name, entry.get("label", ""), entry, tasks, {}, quick, seeds)
-        return
-    (key, values), *others = _value(entry, "over", quick).items()
-    if others:
-        raise UserError(
-            f"run {name!r} sweeps over {key!r} and {others[0][0]!r}; only one key is allowed"
-        )
-    for value in values:
-        yield _run(f"{name}/{value}", str(value), entry, tasks, _changes(key, value), quick, seeds)
-
-
-def _changes(key: str, value: Any) -> dict[str, Any]:
-    """Settings of one value of a sweep: one key, several ("a, b"), or "a=x b=y" for a switch."""
-    if key == "switch":
-        return dict(word.split("=", 1) for word in value.split())
-    return {name.strip(): value for name in key.split(",")}
-
-
-def _run(
-    name: str, label: str, entry: Table, tasks: Table, changes: dict[str, Any], quick: bool, n: int
-) -> Run:
-    task = changes.pop("task", None) or entry["task"]
-    settings = {**tasks[task], **entry.get("settings", {})}
-    settings |= entry.get("quick_settings", {}) if quick else {}
-    settings |= changes
-    env, algo = settings.pop("env"), settings.pop("algo", entry.get("algo", "contrastive-ucb"))
-    problem = problem_of(env, algo, settings, _value(entry, "rounds", quick))
-    curves, probes = (tuple(entry.get(key, ())) for key in ("curves", "probes"))
-    return Run(name, task, label, problem, n, curves, probes, entry.get("stops", False))
+def _runs(whole: Table, part: Table, quick: bool) -> Iterator[Run]:
+    """One run per agent of the part."""
+    keys = {key: value for key, value in part.items() if key not in ("name", "quick")}
+    if quick:
+        keys = merged(keys, part.get("quick", {}))
+    jobs = jobs_of(merged(whole, keys))
+    labels = list(dict.fromkeys(job.label for job in jobs))
+    for label in labels:
+        name = part["name"] if len(labels) == 1 else f"{part['name']}/{label}"
+        yield Run(name, label, tuple(job for job in jobs if job.label == label))
 
 
 def _facts(
     entry: Table,
     group: str,
-    sweeps: Mapping[str, list[str]],
+    parts: Mapping[str, list[str]],
     runs: Mapping[str, Run],
     quick: bool,
 ) -> Iterator[Fact]:
@@ -177,7 +148,7 @@ def _facts(
     if quick:
         quick_keys = [key for key in entry if key.startswith("quick_")]
         fields |= {key.removeprefix("quick_"): entry[key] for key in quick_keys}
-    names = tuple(run for name in fields.pop("runs") for run in sweeps.get(name, [name]))
+    names = tuple(run for name in fields.pop("runs") for run in parts.get(name, [name]))
     if unknown := [name for name in names if name not in runs]:
         raise UserError(f"{entry['fact']} needs the run {unknown[0]!r}; {hint(unknown[0], runs)}")
     if "each" not in fields:
@@ -185,25 +156,7 @@ def _facts(
         return
     measures, part = fields.pop("each"), fields.pop("part", "{label}")
     for name in names:
-        run = runs[name]
-        label = part.format(label=run.label, algo=run.problem.algo, task=run.task)
+        label = part.format(label=runs[name].label, algo=runs[name].problem.algo)
         for measure in measures:
             more = {"part": label, "measure": measure, "reported": True, "runs": (name,)}
             yield Fact(**fields, **more, group=group)
-
-
-def _value(table: Table, key: str, quick: bool) -> Any:
-    """The value of `key`, or of `quick_<key>` if it exists and `quick` is set."""
-    return table.get(f"quick_{key}", table[key]) if quick else table[key]
-
-
-def _name_of(fact: Fact) -> str:
-    return fact.fact if fact.group == "facts" else fact.group
-
-
-def _known(name: str, known: Iterable[str]) -> str:
-    """The spelling used here; case does not matter."""
-    names = {spelling.lower(): spelling for spelling in known}
-    if name.lower() not in names:
-        raise UserError(f"no fact is called {name!r}; {hint(name, names.values())}")
-    return names[name.lower()]

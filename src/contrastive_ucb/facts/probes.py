@@ -11,13 +11,13 @@
 | iota_k-CCE         | `CCEGap`        | its gap relative to iota_k (l.268)                        |
 | V-lower, V-upper   | `Bracket`       | their distances from V_Nash (l.414)                       |
 
-`look` is called after every round and returns figures (B,). The maximum of each over all rounds is
-recorded as `worst_<name>`. `finish` returns what is known only after the last round.
+Runs name them in `probes`. Metrics of a probe are in the metrics of its run, their largest values
+and totals in its summary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from math import isqrt
 from typing import Any
@@ -30,7 +30,7 @@ from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.agents.finite.learner import Learner
 from contrastive_ucb.agents.finite.tabular_model import Representation, make_representation
 from contrastive_ucb.bonus.elliptical import bonus, cholesky, covariance, elliptical_width
-from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.sampler import Tuples
 from contrastive_ucb.envs.kernel import Kernel
@@ -40,32 +40,17 @@ from contrastive_ucb.evaluation.trackers import MDPTracker
 from contrastive_ucb.facts.bounds import potential_corrected, potential_printed, recovery_bound
 from contrastive_ucb.planning.value_iteration import occupancy
 from contrastive_ucb.representation.tabular_fit import FiniteModel
-from contrastive_ucb.runs.session import Session
+from contrastive_ucb.runs.session import Probe, Session
 
 Figures = dict[str, Array]
 FUTURE_ROUNDS = np.logspace(0, 12, 12 * 20 + 1)  # twenty per decade
 SHARES = (0.05, 0.8)  # of random factors in the nearest and the farthest wrong candidate
 
 
-class Probe:
-    """Observes the agent of a session. It is created before the first round."""
-
-    def __init__(self, session: Session):
-        self.session = session
-
-    def look(self, figures: Figures, recorded: bool) -> Figures:
-        """Figures of this round; `recorded` says whether it is a point of the curves."""
-        return {}
-
-    def finish(self, rounds: IntArray) -> tuple[Figures, Figures]:
-        """Curves (B, n) at the recorded rounds, and totals (B,)."""
-        return {}, {}
-
-
 class Optimism(Probe):
     """V-bar_1 - V*, and the bias H sqrt(A zeta_1) by which it may fall short."""
 
-    def look(self, figures: Figures, recorded: bool) -> Figures:
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
         tracker = self.session.tracker
         assert isinstance(tracker, MDPTracker)
         batch = tracker.batch
@@ -77,7 +62,7 @@ class Optimism(Probe):
 class Recovery(Probe):
     """zeta_k and xi_k, maximized over h, relative to the bound of the lemma."""
 
-    def look(self, figures: Figures, recorded: bool) -> Figures:
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
         agent = self.session.agent
         model, config = agent.tables.representation, agent.config
         assert isinstance(model, FiniteModel)
@@ -106,7 +91,7 @@ class Potential(Probe):
         super().__init__(session)
         self.gains: list[Array] = []  # G_k of each round, (B, H, d, d)
 
-    def look(self, figures: Figures, recorded: bool) -> Figures:
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
         agent = self.session.agent
         assert isinstance(agent, ContrastiveUCB)
         batch = agent.batch
@@ -114,27 +99,27 @@ class Potential(Probe):
         weights = (reached[..., None] * agent.policies).reshape(*reached.shape[:2], -1)
         phi = batch.kernel.features
         self.gains.append(np.matmul((phi * weights[..., None]).swapaxes(-1, -2), phi))
-        return {}
+        if not on_grid:
+            return {}
+        k, rank = len(self.gains), phi.shape[-1]
+        left, right = potential(np.stack(self.gains), self.RIDGE)  # (B, H)
+        return {
+            "potential": (left / right).max(-1),
+            "potential_printed": right.max(-1) / potential_printed(k, rank, self.RIDGE),
+            "potential_corrected": right.max(-1) / potential_corrected(k, rank, self.RIDGE),
+        }
 
-    def finish(self, rounds: IntArray) -> tuple[Figures, Figures]:
-        gains = np.stack(self.gains)
-        rank = gains.shape[-1]
-        ratios: dict[str, list[Array]] = {name: [] for name in ("", "_printed", "_corrected")}
-        for k in rounds:
-            left, right = potential(gains[:k], self.RIDGE)  # (B, H)
-            printed = potential_printed(int(k), rank, self.RIDGE)
-            corrected = potential_corrected(int(k), rank, self.RIDGE)
-            ratios[""].append((left / right).max(-1))
-            ratios["_printed"].append((right / printed).max(-1))
-            ratios["_corrected"].append((right / corrected).max(-1))
-        curves = {f"potential{name}": np.stack(columns, -1) for name, columns in ratios.items()}
-        return curves, {f"worst_{name}": values.max(-1) for name, values in curves.items()}
+    def state_of(self, seed: int) -> dict[str, Any]:
+        return {"gains": np.stack([gain[seed] for gain in self.gains])}
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        self.gains = list(np.stack([state["gains"] for state in states], axis=1))
 
 
 class CCEGap(Probe):
     """The largest gain from deviating from the CCE over all states and steps, over iota_k."""
 
-    def look(self, figures: Figures, recorded: bool) -> Figures:
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
         agent = self.session.agent
         assert isinstance(agent, ContrastiveULCB)
         iota = agent.config.iota / np.sqrt(agent.n_rounds)
@@ -144,7 +129,7 @@ class CCEGap(Probe):
 class Bracket(Probe):
     """V-upper - V_Nash and V_Nash - V-lower."""
 
-    def look(self, figures: Figures, recorded: bool) -> Figures:
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
         tracker = self.session.tracker
         assert isinstance(tracker, GameTracker)
         return {
@@ -159,14 +144,14 @@ class Bracket(Probe):
 class Spread(Probe):
     """The largest minus the smallest bonus over (s, a), at the step where this is largest."""
 
-    def look(self, figures: Figures, recorded: bool) -> Figures:
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
         beta = self.session.agent.bonus
         return {
             "bonus_spread": (beta.max((-2, -1)) - beta.min((-2, -1))).max(-1),
             "bonus_mean": beta.mean((1, 2, 3)),
         }
 
-    def finish(self, rounds: IntArray) -> tuple[Figures, Figures]:
+    def totals(self) -> Figures:
         agent = self.session.agent
         totals = {"final_bonus": agent.bonus.mean((1, 2, 3))}
         if agent.config.schedule == "theory":
@@ -175,7 +160,7 @@ class Spread(Probe):
             first = FUTURE_ROUNDS[positive.argmax(-1)]
             totals["leaves_cap_at"] = np.where(positive.any(-1), first, np.nan)  # NaN: never
             totals["far_spread"] = spreads.max(-1)
-        return {}, totals
+        return totals
 
 
 def future_spread(agent: Learner[Any], k: float) -> Array:
@@ -262,8 +247,8 @@ class SameData(Probe):
         self.models = ModelGroup(agent.tables.representation, other_models(agent))
         agent.tables.representation = self.models
 
-    def look(self, figures: Figures, recorded: bool) -> Figures:
-        if not recorded:
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
+        if not on_grid:
             return {}
         tracker = self.session.tracker
         weights = tracker.rolled_in / tracker.n_rounds
@@ -314,20 +299,3 @@ def other_models(agent: Learner[Any]) -> dict[str, Representation]:
         )
         for name, change in changes.items()
     }
-
-
-PROBES: dict[str, Callable[[Session], Probe]] = {
-    "optimism": Optimism,
-    "product-class": ProductClass,
-    "recovery": Recovery,
-    "spread": Spread,
-    "potential": Potential,
-    "same-data": SameData,
-    "cce": CCEGap,
-    "bracket": Bracket,
-}
-
-
-def make_probes(names: tuple[str, ...], session: Session) -> list[Probe]:
-    """The probes by name. ProductClass and SameData replace the agent's model."""
-    return [PROBES[name](session) for name in names]

@@ -25,7 +25,7 @@ import pandas as pd
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts.rows import Row
-from contrastive_ucb.runs.grid import SWEEPS, PlannedGroup, remembered
+from contrastive_ucb.runs.grid import SWEEPS, PlannedRun, remembered
 from contrastive_ucb.runs.spec import RunSpec
 from contrastive_ucb.runs.store import failure_of, read_object
 
@@ -64,12 +64,12 @@ def load(root: Path, may_be_empty: bool = False) -> Loaded:
         raise UserError(f"there is no run folder {root}; pass the folder given to --out")
     rows: list[dict[str, Any]] = []
     values: Values = []
-    plans: list[tuple[Path, PlannedGroup]] = []
+    plans: list[tuple[Path, PlannedRun]] = []
     for path, names, files in os.walk(root):
         folder = Path(path)
         names[:] = sorted(name for name in names if not name.startswith("."))  # not drafts
         if SWEEPS in names:
-            plans += [(folder, group) for group in remembered(folder)]
+            plans += [(folder, planned) for planned in remembered(folder)]
         if folder.name.startswith("seed_"):
             if any(not name.startswith(".") for name in (*names, *files)):  # else: nothing begun
                 row, lines = _read_run(folder)
@@ -253,27 +253,26 @@ def _check_groups(rows: list[dict[str, Any]]) -> None:
 
 
 def _planned(
-    plans: list[tuple[Path, PlannedGroup]], rows: list[dict[str, Any]]
+    plans: list[tuple[Path, PlannedRun]], rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Rows for planned runs without a folder; begun runs get the label and words of the plan."""
     known = {(row["identity"], row["seed"]) for row in rows}
     planned: list[dict[str, Any]] = []
-    for root, group in plans:
-        identity, folder = group.spec.identity(), group.folder(root)
-        shared = {"label": group.label, "words": group.words, "eval_episodes": group.eval_episodes}
+    for root, (spec, label, words, episodes) in plans:
+        identity, folder = spec.identity(), spec.folder(root)
+        shared = {"label": label, "words": tuple(words), "eval_episodes": episodes}
         begun = [row for row in rows if row["identity"] == identity]
         for row in begun:
             if row["label"] is None:
                 row |= shared
-        place = {"group": str(folder), "root": str(root), "hash": identity[:8]}
+        place = {"group": str(folder.parent), "root": str(root), "hash": identity[:8]}
         if begun:
             place = {name: begun[0][name] for name in place}
-        for spec in group.specs():
-            if (identity, spec.seed) not in known:
-                known.add((identity, spec.seed))
-                row = {"identity": identity, "status": "planned", **shared, **place}
-                row["run"] = str(folder / f"seed_{spec.seed}")
-                planned.append({**dict.fromkeys(COLUMNS), **spec.to_json(), **row})
+        if (identity, spec.seed) not in known:
+            known.add((identity, spec.seed))
+            row = {"identity": identity, "status": "planned", **shared, **place}
+            row["run"] = str(folder)
+            planned.append({**dict.fromkeys(COLUMNS), **spec.to_json(), **row})
     return planned
 
 

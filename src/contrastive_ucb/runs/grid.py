@@ -13,9 +13,16 @@
     algo = "spr-ucb"
     settings = {"bonus.preset" = "algorithm-1"}
 
-Every env with every agent and every seed is a run. A file may contain several [[part]] tables. Each
-has the same keys, and the keys above it are its defaults. The experiments of the package are such
-files in the folder `experiments`.
+Every env with every agent and every seed is a run. `over = {n_step = [1, 3, 5]}` makes one agent
+per value of a setting, which is its name. A file may contain several [[part]] tables. Each has the
+same keys, and the keys above it are its defaults. The experiments of the package are such files in
+the folder `experiments`. With "solve" there are also
+
+    env_seed = 0                # one environment for all seeds
+    batch = true                # all seeds of an agent in one process, which is faster
+    stops = true                # a run ends when its environment is solved
+    probes = ["module:Class"]   # additional measurements, see `runs.session.Probe`
+    suite = "facts"             # the first folder in the paths of the runs
 
 A sweep stores its runs in <root>/sweeps/<name>-<hash>.json, so that `cucb status` and `cucb report`
 know the runs that have not begun.
@@ -28,25 +35,28 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from contrastive_ucb.core.checks import check_size, hint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.evaluation.rollouts import default_episodes
 from contrastive_ucb.runs.problem import Problem, problem_of
-from contrastive_ucb.runs.spec import NAME, Kind, RunSpec, command_words, commands
+from contrastive_ucb.runs.spec import NAME, Kind, RunSpec, command_words, commands, consecutive
 from contrastive_ucb.runs.store import remedy_of
 from contrastive_ucb.runs.training import Training, training_of
 
 Table = Mapping[str, Any]
-SHARED = ("kind", "env", "algo", "seeds", "settings", "variants", "resources")
-KEYS = {"solve": (*SHARED, "rounds", "env_seed"), "train": (*SHARED, "steps", "eval_episodes")}
+SHARED = ("kind", "env", "algo", "seeds", "settings", "variants", "over", "resources")
+KEYS = {
+    "solve": (*SHARED, "rounds", "env_seed", "batch", "stops", "probes", "suite"),
+    "train": (*SHARED, "steps", "eval_episodes"),
+}
 OF_FILE = ("name", "about", "part")  # keys of a whole file
 SWEEPS = "sweeps"  # the folder of stored grids below the root of the runs
 
@@ -75,24 +85,15 @@ class Resources:
             raise UserError(f"gpus must be an integer or a fraction below 1, got {self.gpus}")
 
 
-def resources_of(table: Any) -> Resources:
-    """The resources in a table of a grid."""
-    if not isinstance(table, Mapping):
-        raise UserError(f"resources is a table such as {{cpus = 1, gpus = 0}}, got {table!r}")
-    names = [entry.name for entry in fields(Resources)]
-    for key in table:
-        if key not in names:
-            raise UserError(f"resources has no {key!r}; {hint(key, names)}")
-    return Resources(**table)
-
-
 @dataclass(frozen=True)
 class Job:
-    """One run as data: a problem and a seed, or a training, which contains its seed.
+    """One process of a sweep as data: a training, or a problem with one or more seeds.
 
+    seed           of a training, the seed that it contains
     label          name of the agent in tables
     eval_episodes  per evaluation of a training; None: the default of its environment
     threads        of torch
+    n_seeds        consecutive seeds of a problem, which run as one batch
     """
 
     task: Problem | Training
@@ -102,27 +103,37 @@ class Job:
     resources: Resources = Resources()
     threads: int = 1
     device: str = "auto"
-
-    def __post_init__(self) -> None:
-        check_size("seed", self.seed, least=0)
-        if self.eval_episodes is not None:
-            check_size("eval_episodes", self.eval_episodes)
-        if isinstance(self.task, Training) and self.task.seed != self.seed:
-            raise ValueError(f"seed is {self.seed}, but that of the training is {self.task.seed}")
+    n_seeds: int = 1
 
     @property
     def kind(self) -> Kind:
         return "solve" if isinstance(self.task, Problem) else "train"
 
+    @property
+    def seeds(self) -> list[int]:
+        return list(range(self.seed, self.seed + self.n_seeds))
+
     def spec(self) -> RunSpec:
+        """The specification of the first run."""
         return self._spec
 
     @cached_property
     def _spec(self) -> RunSpec:
         return self.task.spec(self.seed) if isinstance(self.task, Problem) else self.task.spec()
 
+    def specs(self) -> list[RunSpec]:
+        """The specification of each run."""
+        first = self.spec()
+        return [first, *(replace(first, seed=seed) for seed in self.seeds[1:])]
+
     def folder(self, root: Path) -> Path:
+        """The folder of the first run."""
         return self.spec().folder(root)
+
+    def folders(self, root: Path) -> list[Path]:
+        """The folder of each run."""
+        first = self.folder(root)
+        return [first, *(first.with_name(f"seed_{seed}") for seed in self.seeds[1:])]
 
     def words(self) -> list[str]:
         """The command of the run, without seed and output folder."""
@@ -130,37 +141,33 @@ class Job:
 
     def command(self, out: Path | None = None) -> str:
         """The command line of the run."""
-        return commands(self.words(), [self.seed], out)[0]
+        return commands(self.words(), self.seeds, out)[0]
 
     def to_json(self) -> dict[str, Any]:
         """The job as JSON values, which `from_json` reads."""
-        names = ("seed", "label", "eval_episodes", "threads", "device")
-        values = {name: getattr(self, name) for name in names}
-        resources, task = asdict(self.resources), asdict(self.task)
-        return {"kind": self.kind, **values, "resources": resources, "task": task}
+        return {"kind": self.kind, **asdict(self)}
 
     @classmethod
     def from_json(cls, content: Any) -> Job:
         """The job of `to_json`; an error says what is wrong with the content."""
         try:
-            task = dict(content["task"])
-            if "settings" in task:  # JSON has no tuples
-                items = task["settings"].items()
-                task["settings"] = {k: tuple(v) if isinstance(v, list) else v for k, v in items}
-            made = {"solve": Problem, "train": Training}[content["kind"]](**task)
-            options = {name: content[name] for name in ("threads", "device") if name in content}
-            resources = resources_of(content.get("resources", {}))  # older files have none
-            values = (content["seed"], content["label"], content["eval_episodes"])
-            return cls(made, *values, resources, **options)
+            values = dict(content)
+            kind = {"solve": Problem, "train": Training}[values.pop("kind")]
+            task = {name: _with_tuples(value) for name, value in values.pop("task").items()}
+            if kind is Training:
+                items = task.get("settings", {}).items()
+                task["settings"] = {name: _with_tuples(value) for name, value in items}
+            resources = Resources(**values.pop("resources", {}))
+            return cls(kind(**task), resources=resources, **values)
         except UserError:
             raise
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UserError(f"this is not a job ({type(error).__name__}: {error})") from error
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The runs of an experiment, each of them once, in the order in which they begin."""
+    """The jobs of an experiment, each of them once, in the order in which they begin."""
 
     name: str
     jobs: tuple[Job, ...]
@@ -170,24 +177,36 @@ class Grid:
             raise UserError(
                 f"a grid cannot be called {self.name!r}; use the characters A-Z a-z 0-9 . _ -"
             )
-        named = [(job.spec().identity(), job) for job in self.jobs]
-        first: dict[str, Job] = {}
-        for identity, job in named:
-            _check_same(job, first.setdefault(identity, job))
-        once = {(identity, job.seed): job for identity, job in reversed(named)}
-        object.__setattr__(self, "jobs", tuple(reversed(once.values())))
+        first: dict[str, Job] = {}  # by identity: equal runs except for the seed
+        once: dict[tuple[str, int, int], Job] = {}
+        for job in self.jobs:
+            identity = job.spec().identity()
+            other = first.setdefault(identity, job)
+            for name in ("label", "eval_episodes"):
+                values = getattr(other, name), getattr(job, name)
+                if values[0] != values[1]:
+                    raise UserError(
+                        f"{job.task.algo} on {job.task.env} has the same settings with the {name}"
+                        f" {values[0]!r} and {values[1]!r}; leave one of them out"
+                    )
+            once.setdefault((identity, job.seed, job.n_seeds), job)
+        object.__setattr__(self, "jobs", tuple(once.values()))
 
     def remember(self, root: Path) -> None:
         """Store the planned runs in the output folder."""
-        groups = [
-            {
-                **asdict(group),
-                "spec": group.spec.to_json(),
-                "folder": group.folder(root).relative_to(root).as_posix(),
+        groups: dict[str, dict[str, Any]] = {}  # runs that differ in the seed only
+        for job in self.jobs:
+            spec = job.spec()
+            group = {
+                "label": job.label or spec.agent,
+                "spec": spec.to_json(),
+                "seeds": [],
+                "eval_episodes": job.eval_episodes,
+                "words": job.words(),
+                "folder": job.folder(root).parent.relative_to(root).as_posix(),
             }
-            for group in _grouped(self.jobs)
-        ]
-        content = json.dumps({"name": self.name, "groups": groups})
+            groups.setdefault(spec.identity(), group)["seeds"] += job.seeds
+        content = json.dumps({"name": self.name, "groups": list(groups.values())})
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         path = root / SWEEPS / f"{self.name}-{digest}.json"
         try:
@@ -197,6 +216,35 @@ class Grid:
             raise UserError(
                 f"cannot write to {root} ({error.strerror}); {remedy_of(error)}"
             ) from error
+
+
+class PlannedRun(NamedTuple):
+    """A run of a sweep."""
+
+    spec: RunSpec
+    label: str
+    words: list[str]  # of its command, without seed and folder
+    eval_episodes: int | None  # per evaluation of a training; None: the default
+
+
+def remembered(root: Path) -> Iterator[PlannedRun]:
+    """The runs of all sweeps that were started in the folder."""
+    for path in sorted((root / SWEEPS).glob("*.json")):
+        try:
+            groups = json.loads(path.read_text(encoding="utf-8"))["groups"]
+            runs = [
+                PlannedRun(
+                    RunSpec(**group["spec"] | {"seed": seed}),
+                    *(group[name] for name in PlannedRun._fields[1:]),
+                )
+                for group in groups
+                for seed in group["seeds"]
+            ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{path} is damaged ({error}); remove it, the next sweep writes it again"
+            ) from error
+        yield from runs
 
 
 def experiments() -> dict[str, str]:
@@ -215,6 +263,19 @@ def experiment_table(name: str) -> Table:
     if name not in tables:
         raise UserError(f"no experiment is called {name!r}; {hint(name, tables)}")
     return tables[name]
+
+
+def read_table(name: str) -> dict[str, Any]:
+    """The TOML file of this name in the folder `experiments` of the package."""
+    folder = files("contrastive_ucb").joinpath("experiments")
+    return tomllib.loads(folder.joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _catalog() -> dict[str, Table]:
+    """The experiments of `cucb sweep` by name; that of `cucb verify` is not one of them."""
+    folder = files("contrastive_ucb").joinpath("experiments")
+    stems = (item.name.removesuffix(".toml") for item in folder.iterdir() if ".toml" in item.name)
+    return {name: read_table(name) for name in sorted(stems) if name != "facts"}
 
 
 def read_grid(path: Path) -> Grid:
@@ -236,82 +297,25 @@ def read_grid(path: Path) -> Grid:
 
 def grid_of(table: Table, name: str) -> Grid:
     """The grid that the table describes."""
-    whole = {key: value for key, value in table.items() if key not in OF_FILE}
     parts = table.get("part", [{}])
     if not isinstance(parts, list) or not all(isinstance(part, Mapping) for part in parts):
         raise UserError("part is a list of tables; write [[part]]")
     if not parts:
         raise UserError("part is empty, so the grid has no runs; write a [[part]] or leave it out")
-    jobs: list[Job] = []
-    for part in parts:
-        common = {**_flat(whole.get("settings", {})), **_flat(part.get("settings", {}))}
-        jobs += _jobs({**whole, **part, "settings": common})
     given = table.get("name", name)
     if not isinstance(given, str):
         raise UserError(f"name must be a word, got {given!r}")
-    return Grid(given, tuple(jobs))
+    whole = {key: value for key, value in table.items() if key not in OF_FILE}
+    return Grid(given, tuple(job for part in parts for job in jobs_of(merged(whole, part))))
 
 
-@dataclass(frozen=True)
-class PlannedGroup:
-    """The runs of one agent on one task that differ in the seed only."""
-
-    label: str
-    spec: RunSpec  # with the first of the seeds
-    seeds: tuple[int, ...]
-    eval_episodes: int | None  # per evaluation of a training; None: the default of its environment
-    words: tuple[str, ...]  # of the command, without seeds and folder
-
-    def specs(self) -> Iterator[RunSpec]:
-        for seed in self.seeds:
-            yield replace(self.spec, seed=seed)
-
-    def folder(self, root: Path) -> Path:
-        """The folder of all its runs."""
-        return self.spec.folder(root).parent
-
-    def command(self, seed: int, root: Path) -> str:
-        return commands(self.words, [seed], root)[0]
+def merged(whole: Table, part: Table) -> dict[str, Any]:
+    """The keys of both; those of `part` replace those of `whole`, and settings are merged."""
+    settings = {**_flat(whole.get("settings", {})), **_flat(part.get("settings", {}))}
+    return {**whole, **part, "settings": settings}
 
 
-def remembered(root: Path) -> Iterator[PlannedGroup]:
-    """The runs of all sweeps that were started in the folder."""
-    for path in sorted((root / SWEEPS).glob("*.json")):
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if "groups" in content:
-                groups = [_group(group) for group in content["groups"]]
-            else:  # written by a version that stored jobs only
-                groups = list(_grouped(_old_jobs(content["jobs"], path)))
-        except UserError:
-            raise
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(
-                f"{path} is damaged ({error}); remove it, the next sweep writes it again"
-            ) from error
-        yield from groups
-
-
-def _catalog() -> dict[str, Table]:
-    """The TOML files of the package, by name."""
-    folder = files("contrastive_ucb").joinpath("experiments")
-    names = sorted(item.name for item in folder.iterdir() if item.name.endswith(".toml"))
-    texts = {name.removesuffix(".toml"): folder.joinpath(name).read_text() for name in names}
-    return {name: tomllib.loads(text) for name, text in texts.items()}
-
-
-def _check_same(job: Job, other: Job) -> None:
-    """Runs that differ in the seed only must have the same label and evaluation."""
-    for name in ("label", "eval_episodes"):
-        values = getattr(other, name), getattr(job, name)
-        if values[0] != values[1]:
-            raise UserError(
-                f"{job.task.algo} on {job.task.env} has the same settings with the {name}"
-                f" {values[0]!r} and {values[1]!r}; leave one of them out"
-            )
-
-
-def _jobs(part: Table) -> Iterator[Job]:
+def jobs_of(part: Table) -> list[Job]:
     """Every environment with every agent and every seed."""
     kind = part.get("kind")
     if not isinstance(kind, str) or kind not in KEYS:
@@ -320,27 +324,61 @@ def _jobs(part: Table) -> Iterator[Job]:
         if key not in KEYS[kind]:
             known = (*KEYS[kind], *OF_FILE)
             raise UserError(f"a grid of kind {kind!r} has no {key!r}; {hint(key, known)}")
-    length = _integer("rounds" if kind == "solve" else "steps", part)
     agents, seeds = _agents(part), _seeds(part)
-    resources = resources_of(part.get("resources", {}))
-    for env in _names("env", part):
-        for label, (algo, settings) in agents.items():
-            if kind == "solve":
-                problem = problem_of(env, algo, settings, length, part.get("env_seed"))
-                yield from (Job(problem, seed, label, resources=resources) for seed in seeds)
-            else:
-                training = training_of(env, algo, settings, length)
-                default = {"eval_episodes": default_episodes(training.env)}
-                episodes = _integer("eval_episodes", {**default, **part})
-                for seed in seeds:
-                    yield Job(training.with_seed(seed), seed, label, episodes, resources)
+    make = _solve_jobs if kind == "solve" else _train_jobs
+    return [
+        job
+        for env in _names("env", part)
+        for label, (algo, settings) in agents.items()
+        for job in make(part, env, label, algo, settings, seeds)
+    ]
+
+
+def _solve_jobs(
+    part: Table, env: str, label: str, algo: str, settings: Table, seeds: list[int]
+) -> Iterator[Job]:
+    length, suite = _integer("rounds", part), part.get("suite", "solve")
+    problem = problem_of(env, algo, settings, length, part.get("env_seed"), suite)
+    stops, batch = part.get("stops", False), part.get("batch", False)
+    if stops and batch:  # the end of a run would depend on the other seeds
+        raise UserError("a run that stops cannot be in a batch; leave out batch or stops")
+    problem = replace(problem, stops=stops, probes=tuple(_names("probes", part, least=0)))
+    resources = _resources(part)
+    for first, count in consecutive(seeds) if batch else [(seed, 1) for seed in seeds]:
+        yield Job(problem, first, label, resources=resources, n_seeds=count)
+
+
+def _train_jobs(
+    part: Table, env: str, label: str, algo: str, settings: Table, seeds: list[int]
+) -> Iterator[Job]:
+    training = training_of(env, algo, settings, _integer("steps", part))
+    default = {"eval_episodes": default_episodes(training.env)}
+    episodes = _integer("eval_episodes", {**default, **part})
+    for seed in seeds:
+        yield Job(training.with_seed(seed), seed, label, episodes, _resources(part))
+
+
+def _resources(part: Table) -> Resources:
+    table = part.get("resources", {})
+    if not isinstance(table, Mapping):
+        raise UserError(f"resources is a table such as {{cpus = 1, gpus = 0}}, got {table!r}")
+    names = [entry.name for entry in fields(Resources)]
+    for key in table:
+        if key not in names:
+            raise UserError(f"resources has no {key!r}; {hint(key, names)}")
+    return Resources(**table)
 
 
 def _agents(part: Table) -> dict[str, tuple[str, dict[str, Any]]]:
     """label: algorithm and settings, of the named algorithms and of the variants."""
-    common = part["settings"]
+    common, over, variants = part["settings"], part.get("over"), part.get("variants", {})
     agents = {algo: (algo, common) for algo in _names("algo", part, least=0)}
-    variants = part.get("variants", {})
+    if over is not None:
+        values = _flat(over)
+        if len(agents) != 1 or [type(value) for value in values.values()] != [list]:
+            raise UserError(f"over = {{SETTING = [VALUES]}} needs one setting and algo, got {over}")
+        ((algo, _),), ((key, listed),) = agents.values(), values.items()
+        agents = {str(value): (algo, {**common, key: value}) for value in listed}
     if not isinstance(variants, Mapping):
         raise UserError("variants is a table of tables; write [variants.NAME]")
     for name, variant in variants.items():
@@ -396,33 +434,6 @@ def _flat(settings: Any, before: str = "") -> dict[str, Any]:
     return flat
 
 
-def _grouped(jobs: Iterable[Job]) -> Iterator[PlannedGroup]:
-    """The jobs grouped by everything except the seed, in the order of their first job."""
-    groups: dict[tuple[str, str, int | None], list[Job]] = {}
-    for job in jobs:
-        key = (job.spec().identity(), job.label, job.eval_episodes)
-        groups.setdefault(key, []).append(job)
-    for (_, label, episodes), group in groups.items():
-        first, seeds = group[0], tuple(job.seed for job in group)
-        spec = first.spec()
-        yield PlannedGroup(label or spec.agent, spec, seeds, episodes, tuple(first.words()))
-
-
-def _group(content: Mapping[str, Any]) -> PlannedGroup:
-    values = {name: content[name] for name in content if name != "folder"}  # derived from spec
-    values["spec"] = RunSpec(**values["spec"])
-    return PlannedGroup(**values | {name: tuple(values[name]) for name in ("seeds", "words")})
-
-
-def _old_jobs(jobs: Iterable[Any], path: Path) -> list[Job]:
-    """Jobs of older versions, whose specifications must be resolved again."""
-    try:
-        read = [Job.from_json(job) for job in jobs]
-        for job in read:
-            job.spec()
-    except (ValueError, OSError) as error:
-        raise UserError(
-            f"{path} contains a run that is not known here ({error});"
-            " repeat the sweep's command in the folder where it was started to write it again"
-        ) from error
-    return read
+def _with_tuples(value: Any) -> Any:
+    """JSON has no tuples; settings of agents and names of probes are tuples."""
+    return tuple(value) if isinstance(value, list) else value

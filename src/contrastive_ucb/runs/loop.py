@@ -144,7 +144,7 @@ def solve(
         opened.enter_context(threads(1))
         if waiting:  # an agent that cannot be built is an error before any folder is created
             first = waiting[:1] if problem.is_observed else waiting
-            session = Session(problem.agent(first))
+            session = Session(problem.agent(first), problem.probes, problem.stops)
         groups: dict[int, list[int]] = {}  # round of the newest checkpoint: seeds
         for seed in waiting:
             opened.enter_context(folders[seed])
@@ -154,8 +154,9 @@ def solve(
             if start:
                 say(f"seeds {', '.join(map(str, group))}: continue from round {start}")
             for batch in [[seed] for seed in group] if problem.is_observed else [group]:
-                own = session if batch == first else Session(problem.agent(batch))
-                run = _FiniteRun(problem, own, [folders[seed] for seed in batch])
+                if batch != first:
+                    session = Session(problem.agent(batch), problem.probes, problem.stops)
+                run = _FiniteRun(problem, session, [folders[seed] for seed in batch])
                 run.run(checkpoint_seconds, progress, silent)
                 first = []  # a session is used once
     required = ("algo", "env", "seed", "rounds", "final_gap", "seconds")

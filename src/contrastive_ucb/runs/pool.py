@@ -1,7 +1,6 @@
 """The process pool: runs the jobs that are not finished, several at once.
 
-`run_all` decides, from the run folders and from how attempts ended, which job is next, which must
-wait because another process works on it, which is tried again, and what went wrong. A `Backend`
+`run_all` decides, from the run folders and from how attempts ended, which job is next. A `Backend`
 runs the attempts: `LocalBackend` as processes on this machine, `ray.RayBackend` on a cluster. Both
 start the same worker process (`worker.py`).
 """
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.runs.grid import Job
-from contrastive_ucb.runs.store import FAILED, LOG, RunFolder, failure_of, is_busy, mark_failed
+from contrastive_ucb.runs.store import LOG, is_busy, mark_failed
 from contrastive_ucb.runs.worker import EXIT_BUSY, EXIT_DONE, EXIT_STOPPED, THREADS
 
 WORKER = [sys.executable, "-m", "contrastive_ucb.runs.worker"]
@@ -59,13 +58,31 @@ class Backend(Protocol):
     """Runs attempts, each in its own worker process."""
 
     def start(self, folder: Path, job: Job) -> None:
-        """Start an attempt; its run folder identifies it."""
+        """Start an attempt; the folder of its first run identifies it."""
 
     def ended(self) -> list[tuple[Path, Ended]]:
         """The attempts that have ended since the last call."""
 
     def stop(self) -> None:
         """Let running attempts save and stop; an interruption meanwhile kills them."""
+
+
+@dataclass(eq=False)
+class _Entry:
+    """A job that is not finished."""
+
+    job: Job
+    folders: list[Path]  # of its runs
+    not_before: float = 0.0  # time.monotonic of the next attempt
+    losses: int = 0  # since `checkpoint`
+    checkpoint: Path | None = None
+
+    def lost_again(self, retries: int) -> bool:
+        """Count a loss; whether there were more than `retries` since the newest checkpoint."""
+        newest = latest_checkpoint(self.folders[0] / "checkpoints")
+        self.losses = 1 if newest != self.checkpoint else self.losses + 1
+        self.checkpoint = newest
+        return self.losses > retries
 
 
 def run_all(
@@ -79,22 +96,50 @@ def run_all(
 ) -> Errors:
     """Run all jobs that are not finished; returns the errors of those that failed.
 
+    A run that another process works on is waited for.
+
     workers  attempts at once; None leaves that to the backend
     tick     called repeatedly, also while waiting for a run of another process
     retries  attempts after a loss, counted again from each new checkpoint
     """
-    pool = _Pool(jobs, root, backend, retries, say)
+    waiting = [_Entry(job, job.folders(root)) for job in jobs]
+    running: dict[Path, _Entry] = {}
+    errors: Errors = {}
     try:
-        while pool.waiting or pool.running:
-            while (workers is None or len(pool.running) < workers) and (chosen := pool.next()):
-                pool.start(chosen)
+        while waiting or running:
+            for entry in list(waiting):
+                if workers is not None and len(running) >= workers:
+                    break
+                if entry.not_before > time.monotonic():
+                    continue
+                if any(is_busy(folder) for folder in entry.folders):
+                    entry.not_before = time.monotonic() + BUSY_SECONDS
+                    continue
+                waiting.remove(entry)
+                if not _has_done(entry.folders):
+                    running[entry.folders[0]] = entry
+                    backend.start(entry.folders[0], entry.job)
             tick()
             time.sleep(POLL_SECONDS)
-            pool.collect()
+            for folder, ended in backend.ended():
+                entry = running.pop(folder)
+                if ended.code == EXIT_DONE:
+                    if not _has_done(entry.folders):
+                        errors[folder] = f"a worker reports that it is finished, {ELSEWHERE}"
+                elif ended.code == EXIT_BUSY or (ended.lost and not entry.lost_again(retries)):
+                    if ended.lost:
+                        name, count = folder.relative_to(root), f"{entry.losses} of {retries}"
+                        say(f"{name}: {ended.reason()}; retry {count}")
+                    entry.not_before = time.monotonic() + BUSY_SECONDS
+                    waiting.append(entry)
+                else:
+                    errors[folder] = ended.reason()
+                    if ended.lost and folder.is_dir():
+                        mark_failed(folder, errors[folder])
     finally:
         backend.stop()
     tick()
-    return pool.errors
+    return errors
 
 
 def run_local(
@@ -111,103 +156,6 @@ def run_local(
 def cores() -> int:
     """The number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
-
-
-@dataclass(eq=False)
-class _Waiting:
-    """A job that is not finished."""
-
-    job: Job
-    folder: Path
-    failed_before: int | None  # time of FAILED when the pool began
-    begun_elsewhere: bool = False
-    not_before: float = 0.0  # time.monotonic of the next check
-    losses: int = 0  # since `checkpoint`
-    checkpoint: Path | None = None
-
-
-class _Pool:
-    """Waiting jobs, running jobs and errors."""
-
-    def __init__(
-        self,
-        jobs: Sequence[Job],
-        root: Path,
-        backend: Backend,
-        retries: int,
-        say: Callable[[str], None],
-    ):
-        folders = [(job, job.folder(root)) for job in jobs]
-        self.waiting = [_Waiting(job, folder, _failed_at(folder)) for job, folder in folders]
-        self.running: dict[Path, _Waiting] = {}
-        self.errors: Errors = {}
-        self.root, self.backend, self.retries, self.say = root, backend, retries, say
-
-    def next(self) -> _Waiting | None:
-        """Take the first job that can start; finished jobs are removed."""
-        now = time.monotonic()
-        for entry in list(self.waiting):
-            if entry.not_before > now:
-                continue
-            if RunFolder(entry.job.spec(), self.root).finished:
-                self._check_finished(entry)
-            elif is_busy(entry.folder):
-                entry.begun_elsewhere, entry.not_before = True, now + BUSY_SECONDS
-                continue
-            elif entry.begun_elsewhere and _failed_at(entry.folder) not in (
-                None,
-                entry.failed_before,
-            ):
-                # It failed in another process, and the next sweep will try it again.
-                failure = failure_of(entry.folder)
-                self.errors[entry.folder] = failure.error if failure else "it failed elsewhere"
-            else:
-                self.waiting.remove(entry)
-                return entry
-            self.waiting.remove(entry)
-        return None
-
-    def start(self, entry: _Waiting) -> None:
-        self.running[entry.folder] = entry
-        self.backend.start(entry.folder, entry.job)
-
-    def collect(self) -> None:
-        """Process the attempts that have ended."""
-        for folder, ended in self.backend.ended():
-            entry = self.running.pop(folder)
-            if ended.code == EXIT_BUSY:
-                entry.begun_elsewhere = True
-                self._wait(entry)
-            elif ended.lost and self._tries_again(entry, ended):
-                self._wait(entry)
-            elif ended.code == EXIT_DONE:
-                if not _has_done(folder):
-                    self.errors[folder] = f"a worker reports that it is finished, {ELSEWHERE}"
-            else:
-                self.errors[folder] = ended.reason()
-                if ended.lost and folder.is_dir():
-                    mark_failed(folder, self.errors[folder])
-
-    def _tries_again(self, entry: _Waiting, ended: Ended) -> bool:
-        """Whether a lost run is tried again, from its newest checkpoint."""
-        newest = latest_checkpoint(entry.folder / "checkpoints")
-        entry.losses = 1 if newest != entry.checkpoint else entry.losses + 1
-        entry.checkpoint = newest
-        if entry.losses > self.retries:
-            return False
-        name = entry.folder.relative_to(self.root)
-        self.say(f"{name}: {ended.reason()}; retry {entry.losses} of {self.retries}")
-        return True
-
-    def _wait(self, entry: _Waiting) -> None:
-        entry.not_before = time.monotonic() + BUSY_SECONDS
-        self.waiting.append(entry)
-
-    def _check_finished(self, entry: _Waiting) -> None:
-        try:
-            RunFolder(entry.job.spec(), self.root).summary()
-        except ValueError as error:
-            self.errors[entry.folder] = str(error)
 
 
 class WorkerProcess:
@@ -305,16 +253,9 @@ class LocalBackend:
             self._running.clear()
 
 
-def _has_done(folder: Path) -> bool:
-    """Whether DONE exists; a listing is fresh on network file systems that cache missing files."""
+def _has_done(folders: Sequence[Path]) -> bool:
+    """Whether all have DONE; a listing is fresh on network file systems that cache absent files."""
     try:
-        return "DONE" in os.listdir(folder)
+        return all("DONE" in os.listdir(folder) for folder in folders)
     except OSError:
         return False
-
-
-def _failed_at(folder: Path) -> int | None:
-    try:
-        return (folder / FAILED).stat().st_mtime_ns
-    except OSError:
-        return None

@@ -63,6 +63,8 @@ class Problem:
     env_settings    arguments of the environment
     agent_settings  changes to the preset `algo`; None keeps its value
     env_seed        of the environment; None: the seed of the run
+    probes          additional measurements, such as "package.module:Class" (see `Session`)
+    stops           end the run when the environment is solved
     """
 
     env: str
@@ -72,6 +74,8 @@ class Problem:
     rounds: int = 1000
     env_seed: int | None = None
     suite: str = "solve"
+    probes: tuple[str, ...] = ()
+    stops: bool = False
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
@@ -95,7 +99,9 @@ class Problem:
             if _identity_of("file", env) != config["env"]:
                 raise UserError(f"{path} has changed since the run; restore the file to load it")
         length, env_seed = config["rounds"], config["env_seed"]
-        return cls(spec.task, env, spec.agent, config["agent"], length, env_seed, spec.suite)
+        more = {"probes": tuple(config.get("probes", ())), "stops": config.get("stops", False)}
+        made = (spec.task, env, spec.agent, config["agent"], length, env_seed, spec.suite)
+        return cls(*made, **more)
 
     def spec(self, seed: int) -> RunSpec:
         config = {
@@ -103,6 +109,8 @@ class Problem:
             "env_seed": self.env_seed,
             "agent": self._agent_config(),
             "rounds": self.rounds,
+            **({"probes": self.probes} if self.probes else {}),
+            **({"stops": True} if self.stops else {}),
         }
         return RunSpec(self.suite, self.algo, self.env, seed, config, self.inputs())
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -33,19 +34,53 @@ class Round:
         return {name: float(column.mean()) for name, column in self.figures.items()}
 
 
-class Session:
-    """An agent and the trackers of its metrics: everything that a checkpoint contains."""
+class Probe:
+    """Additional metrics of a session. It is created before the first round.
 
-    def __init__(self, agent: Learner[Any]):
+    The largest value of each metric is in the summary as `worst_<name>`.
+    """
+
+    def __init__(self, session: Session):
+        self.session = session
+
+    def measure(self, figures: dict[str, Array], on_grid: bool) -> dict[str, Array]:
+        """Metrics of the last round, each (B,), from those of the tracker.
+
+        on_grid  whether expensive metrics are measured: ten times per decade
+        """
+        return {}
+
+    def totals(self) -> dict[str, Array]:
+        """Entries of the summary, each (B,), after the last round; NaN becomes null."""
+        return {}
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        return {}
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        """Load the states of all seeds."""
+
+
+class Session:
+    """An agent and the trackers of its metrics: everything that a checkpoint contains.
+
+    probes   names of subclasses of `Probe`, such as "package.module:Class"
+    stops    whether the run ends when all seeds have solved the environment
+    """
+
+    def __init__(self, agent: Learner[Any], probes: Sequence[str] = (), stops: bool = False):
         self.agent = agent
         self.tracked, self.tracker = make_tracker(agent)  # the agent, or it on a finite twin
         self.rule = _stop_rule(agent)
         self.latest: dict[str, Array] = {}  # the newest value of every metric
+        self.stops = stops or getattr(agent.envs[0], "stops_when_solved", False)
+        self.probes: list[Probe] = [resolve_name(name)(self) for name in probes]
+        self.worst: dict[str, Array] = {}  # the largest value of every metric of a probe
 
     @property
     def is_over(self) -> bool:
         """Whether the run ends early because the environment is solved."""
-        if not getattr(self.agent.envs[0], "stops_when_solved", False):
+        if not self.stops:
             return False
         return bool(self.rule.solved_at if self.rule else self.tracker.solved_at.all())
 
@@ -85,14 +120,18 @@ class Session:
             **{name: latest[name] for name in ("zeta", "xi") if name in latest},
             **self.tracker.summary(seed),
             **self._rule_summary(latest),
+            **self._probe_summary(seed),
         }
 
     def state_of(self, seed: int) -> dict[str, Any]:
         """A copy of the state of one seed. `latest` is part of it, since any round may be saved."""
         latest = {name: float(values[seed]) for name, values in self.latest.items()}
         agent, tracker = self.agent.state_of(seed), self.tracker.state_of(seed)
-        rule = {} if self.rule is None else {"rule": self.rule.state_dict()}
-        return deepcopy({"agent": agent, "tracker": tracker, "latest": latest, **rule})
+        more: dict[str, Any] = {} if self.rule is None else {"rule": self.rule.state_dict()}
+        if self.probes:
+            more["worst"] = {name: float(values[seed]) for name, values in self.worst.items()}
+            more["probes"] = [probe.state_of(seed) for probe in self.probes]
+        return deepcopy({"agent": agent, "tracker": tracker, "latest": latest, **more})
 
     def load_states(self, states: list[dict[str, Any]]) -> None:
         self.agent.load_states([state["agent"] for state in states])
@@ -101,8 +140,11 @@ class Session:
             self.rule.load_state_dict(states[0]["rule"])
         if isinstance(self.tracked, OnTwin):
             self.tracked.look()
-        latest = [state["latest"] for state in states]
-        self.latest = {name: np.array([one[name] for one in latest]) for name in latest[0]}
+        self.latest = _stacked([state["latest"] for state in states])
+        if self.probes:
+            self.worst = _stacked([state["worst"] for state in states])
+        for at, probe in enumerate(self.probes):
+            probe.load_states([state["probes"][at] for state in states])
 
     def _measure(self, error: bool) -> dict[str, Array]:
         """The metrics of the last round."""
@@ -116,7 +158,22 @@ class Session:
             figures["return"] = returns.mean(keepdims=True)
         figures["bonus/mean"] = agent.bonus.mean((1, 2, 3))
         figures["bonus/logdet"] = agent.model.log_det
-        return {**figures, **agent.model.metrics}
+        figures |= agent.model.metrics
+        for probe in self.probes:
+            measured = probe.measure(figures, error)
+            figures |= measured
+            for name, values in measured.items():
+                self.worst[name] = np.maximum(self.worst.get(name, values), values)
+        return figures
+
+    def _probe_summary(self, seed: int) -> dict[str, float | None]:
+        totals = {f"worst_{name}": values for name, values in self.worst.items()}
+        for probe in self.probes:
+            totals |= probe.totals()
+        return {
+            name: float(values[seed]) if np.isfinite(values[seed]) else None
+            for name, values in totals.items()
+        }
 
     def _rule_summary(self, latest: dict[str, float]) -> dict[str, Any]:
         if self.rule is None:
@@ -127,3 +184,8 @@ class Session:
 def _stop_rule(agent: Learner[Any]) -> StopRule | None:
     target = getattr(agent.envs[0], "solved_return", None)
     return None if target is None else StopRule(target)
+
+
+def _stacked(states: list[dict[str, float]]) -> dict[str, Array]:
+    """One array per metric from the states of all seeds."""
+    return {name: np.array([state[name] for state in states]) for name in states[0]}

@@ -57,7 +57,11 @@ class Watched(NamedTuple):
 
 def watched_jobs(jobs: Iterable[Job], root: Path) -> list[Watched]:
     """The run folders of the jobs, sorted by name."""
-    return _sorted(_watched(job.spec(), root, job.label, job.command(root)) for job in jobs)
+    return _sorted(
+        _watched(spec, root, job.label, commands(job.words(), [spec.seed], root)[0])
+        for job in jobs
+        for spec in job.specs()
+    )
 
 
 def watched_folder(folder: Path) -> list[Watched]:
@@ -67,10 +71,9 @@ def watched_folder(folder: Path) -> list[Watched]:
     runs, roots = _runs_and_roots(folder)
     known: dict[Path, Watched] = {}
     for root in roots:
-        for group in remembered(root):
-            for spec in group.specs():
-                run = _watched(spec, root, group.label, group.command(spec.seed, root))
-                known[run.path] = _below(folder, run)
+        for spec, label, words, _ in remembered(root):
+            run = _watched(spec, root, label, commands(words, [spec.seed], root)[0])
+            known[run.path] = _below(folder, run)
     for path in runs:
         if path not in known:
             known[path] = _found(path, folder)

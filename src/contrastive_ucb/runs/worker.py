@@ -61,14 +61,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def work(job: Job, root: Path, checkpoint_seconds: float | None = None) -> int:
-    """Run the job with its output in the log of the run folder."""
+    """Run the job with its output in the log of the (first) run folder."""
     folder = RunFolder(job.spec(), root)
-    if folder.finished:
-        folder.summary()  # an error if it is damaged
-        return EXIT_DONE
     try:
         with folder:  # a folder that is busy or belongs to another run is left unchanged
-            (folder.path / FAILED).unlink(missing_ok=True)
+            for path in job.folders(root):
+                (path / FAILED).unlink(missing_ok=True)
         with _output_to(folder.path / LOG):
             try:
                 print(job.command(root), file=sys.stderr)
@@ -79,7 +77,9 @@ def work(job: Job, root: Path, checkpoint_seconds: float | None = None) -> int:
     except RunBusyError:
         raise
     except Exception as error:
-        mark_failed(folder.path, one_line(error))
+        for path in job.folders(root):
+            if path == folder.path or path.is_dir():
+                mark_failed(path, one_line(error))
         raise
     return EXIT_DONE
 
@@ -100,7 +100,7 @@ def run_job(
     if checkpoint_seconds is not None:
         options["checkpoint_seconds"] = checkpoint_seconds
     if isinstance(job.task, Problem):
-        return solve(job.task, [job.seed], root, **options)[0]
+        return solve(job.task, job.seeds, root, **options)[0]
     options |= {"eval_episodes": job.eval_episodes, "device": choose_device(job.device)}
     keep_freed_memory()
     with threads(job.threads):
