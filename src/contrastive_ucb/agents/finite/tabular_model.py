@@ -54,8 +54,6 @@ class TabularModel:
     log_det  (B,)          log det Sigma^ of the last bonus, summed over steps
     """
 
-    streams = ("walk", "label")  # random streams that continue from round to round
-
     def __init__(
         self,
         envs: Sequence[Env],
