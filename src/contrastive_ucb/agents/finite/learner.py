@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from contrastive_ucb.runs.session import Session
 
 C = TypeVar("C", bound=AgentConfig)
-# Random streams that continue from round to round; tables use the first two.
-STREAMS = ("walk", "label", "weights", "batch", "draws", "evaluate")
+# Random streams, by name, that continue from round to round
+TABULAR_STREAMS = ("walk", "label")
+NEURAL_STREAMS = (*TABULAR_STREAMS, "weights", "batch", "draws", "evaluate")
 
 
 class Learner(ABC, Generic[C]):
@@ -69,7 +70,7 @@ class Learner(ABC, Generic[C]):
         self.envs, self.algo = _represented(envs, config), algo
         self.is_tabular = not isinstance(self.envs[0], ObservedEnv)
         env: Any = self.envs[0]
-        names = (*STREAMS[: 2 if self.is_tabular else None], *self._streams)
+        names = (*(TABULAR_STREAMS if self.is_tabular else NEURAL_STREAMS), *self._streams)
         self.streams: Streams = {name: [stream(s, name) for s in self.seeds] for name in names}
         # Both models have finitely many states to plan on, all S states or M draws of P^-, so that
         # planning is the same for both.
