@@ -183,6 +183,7 @@ def test_a_mixed_density_plans_on_observations_and_uniform_draws() -> None:
         {"standardise": "on"},
         {"sampler": "paper"},
         {"final_rate": 1.0},
+        {"weight_decay": 5.0},
         {"covariance": "averaged"},
         {"clip": "off", "alpha": 1.0},  # a bonus that Q is clipped with
     ],
@@ -201,6 +202,7 @@ def test_every_switch_runs_and_changes_what_is_planned(changes: dict[str, Any]) 
     [
         (RichLock(3, 2), {"representation": "tabular"}, "needs a finite environment"),
         (RichLock(3, 2), {"algo": "rep-ucb"}, "features = 'likelihood' needs tables"),
+        (RichLock(3, 2), {"sweeps": 50}, "sweeps = 50 needs tables; observations take"),
         (RichLock(3, 2), {"density": "uniform"}, "needs bounds"),
         (RichLock(3, 2), {"harmonics": 2}, "needs bounds"),
         (RichLock(3, 2), {"reward": "known", **QUICK}, "are not known; use"),

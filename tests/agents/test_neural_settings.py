@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 from agents.neural_play import QUICK, lock_agent, vault_agent
 
-from contrastive_ucb.agents.finite.config import (
-    TABULAR_ONLY,
-)
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.envs import Lock, LowRankGame, LowRankMDP
-from contrastive_ucb.envs.rich_lock import RichLock
+from contrastive_ucb.envs import LowRankGame, LowRankMDP
 
 
 @pytest.mark.parametrize("make", [lock_agent, vault_agent])
@@ -38,23 +34,6 @@ def test_tables_reject_settings_of_networks(name: str) -> None:
     ):
         with pytest.raises(ValueError, match=rf"{name} = .* is for networks and has no effect"):
             make()
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"sweeps": 50},
-        {"failure": 0.2},
-    ],
-    ids=str,
-)
-def test_networks_reject_settings_of_tables(changed: dict[str, Any]) -> None:
-    [(name, value)] = changed.items()
-    assert name in TABULAR_ONLY
-    with pytest.raises(ValueError, match=f"{name} = {value} needs tables; observations take"):
-        ContrastiveUCB(RichLock(3, 2), **changed)
-    with pytest.raises(ValueError, match=f"{name} = {value} needs tables"):
-        ContrastiveUCB(Lock(3, 2, 2), representation="neural", **changed)
 
 
 def test_networks_on_a_finite_mdp_report_the_model_error_by_default() -> None:

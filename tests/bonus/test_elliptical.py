@@ -70,21 +70,6 @@ def test_numpy_arrays_and_tensors_agree() -> None:
         assert isinstance(result, np.ndarray)
 
 
-def test_arrays_of_a_batch_equal_those_of_its_members_bit_for_bit() -> None:
-    phi = features().numpy()
-    visits = np.random.default_rng(2).poisson(3.0, (B, H, Z)).astype(float)
-    together = elliptical_width(phi, cholesky(covariance(phi, visits, 1.0)))
-    for b in range(B):
-        one = slice(b, b + 1)
-        alone = elliptical_width(phi[one], cholesky(covariance(phi[one], visits[one], 1.0)))
-        np.testing.assert_array_equal(together[b], alone[0])
-
-
-def test_bonus_is_scaled_and_capped() -> None:
-    width = torch.tensor([0.0, 0.1, 1.0, 50.0])
-    assert bonus(width, 4.0, 8.0).tolist() == pytest.approx([0.0, 0.4, 4.0, 8.0])
-
-
 def test_log_det() -> None:
     sigma = covariance(features(), torch.ones(B, H, Z, dtype=torch.float64), 0.2)
     got = log_det(cholesky(sigma))

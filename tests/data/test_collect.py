@@ -130,18 +130,6 @@ def test_rewards_have_the_right_mean(tuples: Tuples) -> None:
         assert abs((seen - mean).sum()) < 4.5 * error
 
 
-def test_batch_equals_single_seeds_bit_for_bit() -> None:
-    mdps = [LowRankMDP(S, A, 2, H, seed=seed) for seed in range(3)]
-    policies = np.random.default_rng(1).dirichlet(np.ones(A), (3, H, S))
-    walk, label = uniforms(4, 3, H)
-    together = collect(EnvBatch.of(mdps), policies, NEGATIVES, walk, label)
-    for i, mdp in enumerate(mdps):
-        one = slice(i, i + 1)
-        alone = collect(EnvBatch.of([mdp]), policies[one], NEGATIVES, walk[one], label[one])
-        for name in ("pair", "next_state", "reward", "label", "contrast"):
-            np.testing.assert_array_equal(getattr(together, name)[i], getattr(alone, name)[0])
-
-
 def test_batch_of_different_sizes_is_refused() -> None:
     with pytest.raises(ValueError, match="one size"):
         EnvBatch.of([LowRankMDP(4, 2, 2, 3), LowRankMDP(5, 2, 2, 3)])

@@ -1,4 +1,4 @@
-"""Data of observations: what a round collects, and what the densities draw."""
+"""Data of observations: the transitions of one round, and the draws of the densities."""
 
 import numpy as np
 import pytest

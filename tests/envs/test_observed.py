@@ -11,7 +11,7 @@ from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import LowRankGame, LowRankMDP
 from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.finite_twin import duplicate_states, one_hot
-from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame, hadamard, observation_size
+from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.evaluation.exact import nash_value, optimal_value, suboptimality
 from contrastive_ucb.planning.value_iteration import plan
@@ -43,13 +43,6 @@ def test_duplicated_states_have_the_same_values(base: LowRankMDP | LowRankGame) 
 
 
 # RichLock
-
-
-def test_rotation_and_size_of_rich_observations() -> None:
-    for size in (1, 2, 8, 32):
-        np.testing.assert_array_equal(hadamard(size), scipy_hadamard(size))
-    for horizon in range(1, 70):
-        assert observation_size(horizon) == 2 ** int(np.ceil(np.log2(horizon + 4)))
 
 
 def test_rich_observations_are_rotated_latents_with_noise() -> None:

@@ -38,7 +38,6 @@ P, R = RNG.dirichlet(np.ones(S), (H, S, A)), RNG.random((H, S, A))
 PHI, PSI = RNG.dirichlet(np.ones(2), (H, S, A)), RNG.dirichlet(np.ones(S), (H, 2))
 GAME_P = RNG.dirichlet(np.ones(S), (H, S, A1, A2))
 GAME_R = RNG.uniform(-1, 1, (H, S, A1, A2))
-GAME_PHI = RNG.dirichlet(np.ones(2), (H, S, A1, A2))
 BOTH = pytest.mark.parametrize(
     ("kind", "transitions", "rewards"),
     [(TabularMDP, P, R), (TabularGame, GAME_P, GAME_R)],
@@ -159,21 +158,6 @@ def test_invalid_arrays(kind: type[Env], arrays: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         kind(*arrays)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rank": 0}, "rank must be at least 1, got 0"),
-        ({"reward_scale": np.full((H, S, A), 1.1)}, r"reward_scale\[0,0,0\] is 1.1"),
-        ({"reward_scale": R / 2}, r"reward_scale\[0,0,0\] is .*at least its absolute value"),
-        ({"reward_scale": R[:2]}, r"reward_scale has shape \(2, 4, 2\)"),
-        ({"render_mode": "human"}, "render_mode is 'human'"),
-    ],
-)
-def test_invalid_options(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        TabularMDP(P, R, **options)
 
 
 @pytest.mark.parametrize(

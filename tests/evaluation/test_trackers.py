@@ -102,35 +102,6 @@ def test_solved_is_the_first_round_of_a_streak(pattern: str, solved_at: int | No
     assert tracker.summary(0)["solved_at"] == solved_at
 
 
-def test_solved_policies_lose_at_most_the_solved_gap() -> None:
-    mdp = Lock(horizon=2, n_actions=3, n_dead=2)
-    best = np.eye(3)[plan(mdp.kernel, mdp.rewards)[0].argmax(-1)]
-    worst = np.roll(best, 1, axis=-1)
-    loss = suboptimality(mdp, worst)
-    for share, solved in ((0.049 / loss, 1), (0.2, 0)):
-        mixed = best.copy()
-        mixed[0] = (1 - share) * best[0] + share * worst[0]
-        gap = suboptimality(mdp, mixed)
-        assert (gap <= 0.05) == bool(solved)
-        assert feed(ContrastiveUCB(mdp), [mixed] * STREAK).solved_at[0] == solved
-
-
-def test_resumed_metrics_are_identical() -> None:
-    def new_session() -> Session:
-        mdps = [Lock(horizon=2, n_actions=2, n_dead=2, seed=seed) for seed in range(2)]
-        return Session(ContrastiveUCB(mdps, seed=[0, 1], negatives="exact"))
-
-    whole, first, second = new_session(), new_session(), new_session()
-    expected = [played.figures for played in whole.rounds(20)]
-    list(first.rounds(10))
-    second.load_states([first.state_of(seed) for seed in range(2)])
-    for now, before in zip(second.rounds(20), expected[10:], strict=True):
-        for name, value in before.items():
-            np.testing.assert_array_equal(now.figures[name], value)
-    np.testing.assert_array_equal(whole.tracker.solved_at, second.tracker.solved_at)
-    assert whole.tracker.summary(1) == second.tracker.summary(1)
-
-
 def test_the_model_error_of_large_mdps_is_measured_in_some_rounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

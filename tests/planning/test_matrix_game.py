@@ -186,19 +186,6 @@ def test_exact_stage_follows_linear_programs(monkeypatch: pytest.MonkeyPatch) ->
 SHAPE = (7, 3, 4)
 
 
-@pytest.mark.parametrize("most", [1, 3, 200])
-def test_programs_of_any_size_find_the_best_cce(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_game, "MOST_GAMES", most)
-    upper, lower, cost = np.random.default_rng(1).normal(size=(3, *SHAPE))
-    joint = cce_by_lp(1e6 * upper, 1e-6 * lower, cost)
-    assert (deviation_gain(joint, upper, lower) <= 1e-9).all()
-    for i in range(7):
-        expected = cce_by_linprog(upper[i], lower[i], cost[i])
-        np.testing.assert_allclose(
-            (joint[i] * cost[i]).sum(), (expected * cost[i]).sum(), atol=1e-7
-        )
-
-
 def test_a_failing_game_does_not_affect_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     upper, lower, cost = np.random.default_rng(2).normal(size=(3, *SHAPE))
     whole = matrix_game._one_program
@@ -311,15 +298,6 @@ def test_a_game_that_needs_the_exact_stage() -> None:
 
 
 # Arguments
-
-
-@pytest.mark.parametrize("shape", [(0, 3, 3), (4, 0, 2, 5)])
-@pytest.mark.parametrize("objective", ["any", "tight"])
-def test_an_empty_batch(shape: tuple[int, ...], objective: matrix_game.Objective) -> None:
-    answer = solve_cce(np.zeros(shape), np.zeros(shape), objective=objective)
-    assert answer.joint.shape == shape
-    assert answer.gap.shape == answer.stage.shape == shape[:-2]
-    assert solve_nash(np.zeros(shape)).value.shape == shape[:-2]
 
 
 def test_invalid_arguments() -> None:

@@ -78,24 +78,6 @@ def test_exact_solutions_of_games_with_ties_against_support_enumeration(
 # Batches of floats
 
 
-@pytest.mark.parametrize("size", [(3, 3), (5, 2), (1, 4), (9, 1), (10, 10)])
-def test_a_single_game_equals_the_game_in_a_batch(
-    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(1)
-    games = np.concatenate(
-        [rng.normal(size=(2, *size, 60)), rng.integers(-1, 2, (2, *size, 60))], axis=-1
-    )
-    x, y = lemke_howson(*games)
-    for i in range(120):
-        single_x, single_y = lemke_howson(*games[..., i : i + 1])
-        np.testing.assert_array_equal(x[:, i], single_x[:, 0])
-        np.testing.assert_array_equal(y[:, i], single_y[:, 0])
-    monkeypatch.setattr(pivoting, "CACHED_PAYOFFS", 3 * size[0] * size[1])
-    for whole, in_chunks in zip((x, y), lemke_howson(*games), strict=True):
-        np.testing.assert_array_equal(whole, in_chunks)
-
-
 # Rational arithmetic
 
 

@@ -1,7 +1,6 @@
 """Planning against triple loops, its invariants on random kernels, a batch against its parts."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,18 +88,3 @@ def test_policy_value_and_occupancy_equal_loops() -> None:
 def test_greedy_takes_the_first_of_equals() -> None:
     np.testing.assert_array_equal(greedy(np.array([[[1.0, 3.0, 3.0]]])), [[[0, 1, 0]]])
     np.testing.assert_array_equal(greedy(np.zeros((2, 1, 1, 2))), [[[[1, 0]]]] * 2)
-
-
-@pytest.mark.parametrize("shape", [(4, 10, 3, 3), (6, 22, 5, 2), (3, 67, 4, 9), (2, 1, 1, 1)])
-def test_a_batch_equals_its_parts_bit_for_bit(shape: tuple[int, int, int, int]) -> None:
-    kernel, rewards, policy, initial = problem(1, shape, n=5)
-    q, v = plan(kernel, rewards, np.full(shape[0], 1.5))
-    v_pi, d = policy_value(kernel, rewards, policy), occupancy(kernel, policy, initial)
-    for i in range(5):
-        assert kernel.measures is not None
-        one = Kernel(kernel.features[i], kernel.measures[i])
-        one_q, one_v = plan(one, rewards[i], np.full(shape[0], 1.5))
-        np.testing.assert_array_equal(q[i], one_q)
-        np.testing.assert_array_equal(v[i], one_v)
-        np.testing.assert_array_equal(v_pi[i], policy_value(one, rewards[i], policy[i]))
-        np.testing.assert_array_equal(d[i], occupancy(one, policy[i], initial[i]))

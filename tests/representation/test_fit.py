@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.data import counts as counts_module
 from contrastive_ucb.data.sampler import Tuples, collect, n_uniforms
 from contrastive_ucb.envs import LowRankMDP
 from contrastive_ucb.envs.batch import EnvBatch
@@ -82,19 +81,6 @@ def test_no_sweep_raises_the_penalised_loss(kind: str, seed: int, n_rounds: int,
         after = penalised(model, model.phi, model.psi, priors)
         assert (after <= before + 1e-10 * np.abs(before)).all()
         before = after
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_sparse_layout_fits_the_same_kernel(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernels = []
-    for cells in (counts_module.DENSE_CELLS, 0):
-        monkeypatch.setattr(counts_module, "DENSE_CELLS", cells)
-        model = CountsModel((B, H, Z, S), D, NEGATIVES, generators(0, 1), **KINDS[kind])
-        for tuples in rounds(10):
-            model.add(tuples)
-            kernel = model.fit()
-        kernels.append(kernel.table())
-    np.testing.assert_allclose(kernels[0], kernels[1], atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -17,7 +17,6 @@ from contrastive_ucb.representation.neural import (
     NeuralClass,
     initial_weights,
     inputs,
-    log_phi,
     log_phi_of,
     log_psi,
     paper_loss,
@@ -25,8 +24,6 @@ from contrastive_ucb.representation.neural import (
 )
 from contrastive_ucb.representation.neural_fit import (
     Recipe,
-    check_features,
-    check_finite,
     train,
 )
 
@@ -90,26 +87,6 @@ def test_training_reduces_the_loss_and_is_deterministic(sampler: Any) -> None:
     assert (loss(first.weights) < loss(START) - 0.03).all()
 
 
-def test_weight_decay_makes_features_of_equivalent_actions_similar() -> None:
-    """The observations are noise, so that all actions have the same effect."""
-    data = lock_data(count=2000)
-    data.observation[:], data.following[:] = (
-        np.random.default_rng(seed).standard_normal(data.observation.shape) for seed in (0, 1)
-    )
-    read = torch.cat([torch.from_numpy(data.observation), torch.ones(*data.action.shape, 1)], -1)
-    settings = {"least_steps": 200, "batch_size": 128, "n_negatives": 128, "learning_rate": 0.05}
-
-    def distance(decay: float) -> float:
-        """Mean distance between phi of two actions."""
-        fitted = fit(data, replace(RECIPE, weight_decay=decay, **settings))
-        phi = log_phi(SHAPE, fitted.weights, read).exp()
-        return float((phi.unsqueeze(2) - phi.unsqueeze(3)).norm(dim=-1).mean())
-
-    none, some, much = distance(0.0), distance(0.5), distance(5.0)
-    assert much < 0.5 * none
-    assert much < some < none
-
-
 def test_learning_rate_decays_linearly(monkeypatch: pytest.MonkeyPatch) -> None:
     rates: list[float] = []
 
@@ -160,20 +137,3 @@ def test_standardized_inputs_have_mean_0_and_deviation_1(size: float) -> None:
 
 
 # Values that are not finite
-
-
-def test_non_finite_weights_masses_and_features() -> None:
-    zeros = torch.zeros(3, 1, LOCK.size)
-    finite = Fitted(SHAPE, START, zeros, zeros, torch.zeros(3, 4))
-    check_finite(finite, 7)
-    psi = START["psi"].clone()
-    psi[1, 0, 0] = float("nan")
-    with pytest.raises(ArithmeticError, match=r"'psi'.*NaN.*round 7"):
-        check_finite(replace(finite, weights={**START, "psi": psi}), 7)
-    with pytest.raises(ArithmeticError, match=r"^log_mass.* has a NaN.*round 7"):
-        check_finite(replace(finite, log_mass=torch.full((3, 4), float("inf"))), 7)
-    phi = np.ones((3, 5, 2))
-    check_features(phi, 4)
-    phi[1, 3, 0] = np.nan
-    with pytest.raises(ArithmeticError, match=r"features phi have a NaN.*step 1 of round 4"):
-        check_features(phi, 4)

@@ -9,7 +9,6 @@ from contrastive_ucb.envs import DeepSea, LowRankMDP
 from contrastive_ucb.representation.tabular_fit import (
     CountsModel,
     make_sums,
-    most_similar,
     reseeded,
 )
 
@@ -51,12 +50,6 @@ def test_worst_row_is_the_pair_with_the_largest_misfit() -> None:
     row, surplus = sums.worst_row(*ones)
     assert row.item() == 1
     np.testing.assert_allclose(surplus[0, 0], [0, 0, 15 - 20 / 2])
-
-
-def test_most_similar_latents() -> None:
-    measures = np.array([[1.0, 0, 0], [0, 1, 0], [0.9, 0.1, 0]])[None, None]
-    kept, freed = most_similar(measures)
-    assert (kept.item(), freed.item()) == (0, 2)
 
 
 def test_a_stuck_fit_is_freed() -> None:

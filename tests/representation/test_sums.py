@@ -6,7 +6,6 @@ import pytest
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.data.counts import DenseCounts, SparseCounts
 from contrastive_ucb.data.sampler import Tuples
-from contrastive_ucb.representation.contrastive import contrastive_loss, likelihood_loss
 from contrastive_ucb.representation.tabular_fit import DenseSums, SparseSums, make_sums
 
 B, H, Z, S, D = 2, 3, 5, 4, 3
@@ -51,22 +50,3 @@ def test_both_layouts_equal_the_formula(kind: str) -> None:
             np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
         for got, expected in zip(sums.over_pairs(phi, psi), over_pairs, strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_loss_of_the_tables(kind: str) -> None:
-    exact, likelihood = KINDS[kind]
-    dense, _ = both_counts(exact)
-    phi, psi = factors()
-    got = DenseSums(dense, likelihood).loss(phi, psi)
-    for b, h in np.ndindex(B, H):
-        ratio, positive, negative = (
-            phi[b, h] @ psi[b, h],
-            dense.positive[b, h],
-            dense.negative[b, h],
-        )
-        if likelihood:  # every transition is a positive and n(z) of them left z
-            expected = likelihood_loss(ratio, positive, positive.sum(-1), NEGATIVES)
-        else:
-            expected = contrastive_loss(ratio, positive, negative)
-        assert got[b, h] == pytest.approx(float(expected), rel=1e-12)

@@ -1,1 +1,1 @@
-"""What the agent sees: the sampler of Algorithm 3 and the counts that summarise it."""
+"""Data: the samplers of Algorithms 3 and 4, counts, observations, and replay memory."""

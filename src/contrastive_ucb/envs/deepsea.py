@@ -84,9 +84,7 @@ class DeepSeaGrid(ReplayedEnv):
     def _one_hot(self, cell: Sequence[int] | np.ndarray) -> Frame:
         row, column = cell
         size = self.mdp.horizon
-        cells = np.zeros(
-            (size + 1, size), dtype=np.float32
-        )  # the last row is the end of the episode
+        cells = np.zeros((size + 1, size), dtype=np.float32)  # the last row is the end
         cells[row, column] = 1
         return cells[:size].reshape(-1)
 

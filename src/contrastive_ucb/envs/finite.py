@@ -90,7 +90,7 @@ class FiniteEnv:
         self.render_mode = render_mode
         self._step: int = self.horizon  # an episode begins with reset()
         self._state = 0
-        self._set_spaces()
+        self._set_spaces(spaces.MultiDiscrete([self.horizon + 1, self.n_states]))
 
     @classmethod
     def from_factors(
@@ -99,32 +99,23 @@ class FiniteEnv:
         measures: ArrayLike,
         rewards: ArrayLike,
         initial: ArrayLike | int | None = None,
-        *,
-        reward_scale: ArrayLike | None = None,
-        name: str = "file",
-        render_mode: str | None = None,
+        **options: Any,
     ) -> Self:
         """The environment with P_h(s'|z) = psi_h(s')' phi_h(z), for non-negative factors.
 
         features  phi  (H, S, *A, d)
-        measures  psi  (H, d, S)      the other arguments are those of the class
+        measures  psi  (H, d, S)
+        options   reward_scale, name, render_mode as in the class
         """
-        return cls(
-            factored(features, measures, rewards, cls.axes),
-            rewards,
-            initial,
-            reward_scale=reward_scale,
-            name=name,
-            render_mode=render_mode,
-        )
+        return cls(factored(features, measures, rewards, cls.axes), rewards, initial, **options)
 
     @classmethod
     def load(cls, path: str | Path, *, rank: int | None = None) -> Self:
         """Read an .npz file with `transitions`, `rewards` and optionally the other arrays."""
         return cls(**read_npz(path), rank=rank)
 
-    def _set_spaces(self) -> None:
-        """Set the number of actions and the spaces of the library of the subclass."""
+    def _set_spaces(self, observations: spaces.MultiDiscrete) -> None:
+        """Set the number of actions and the spaces; observations are pairs (step, state)."""
         raise NotImplementedError(f"{type(self).__name__} must define _set_spaces")
 
     @property
@@ -182,10 +173,6 @@ class FiniteEnv:
 
     def _observation(self) -> IntArray:
         return np.array([self._step, self._state], dtype=np.int64)
-
-    def _observations(self) -> spaces.MultiDiscrete:
-        """The space of all pairs (step, state)."""
-        return spaces.MultiDiscrete([self.horizon + 1, self.n_states])
 
 
 def checked_action(name: str, given: Any, n_actions: int) -> int:

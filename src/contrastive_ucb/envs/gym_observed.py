@@ -55,7 +55,11 @@ class GymObserved(ObservedMDP):
         reward_high: float = 1.0,
     ):
         check_size("horizon", horizon)
-        check_reward_bounds(reward_low, reward_high)
+        if not (-inf < reward_low <= 0 <= reward_high < inf and reward_low < reward_high):
+            raise ValueError(
+                "reward_low must be at most 0 and reward_high at least 0, since ended episodes have"
+                f" reward 0, both finite and not equal; got {reward_low} and {reward_high}"
+            )
         self._source = env_id
         self.env_id = env_id if isinstance(env_id, str) else _name_of(env_id)
         self.horizon, self.reward_low, self.reward_high = horizon, reward_low, reward_high
@@ -205,15 +209,6 @@ class GymWalk:
 
     def keep(self, kept: slice) -> None:
         self.copies, self.observations = self.copies[kept], self.observations[kept]
-
-
-def check_reward_bounds(low: float, high: float) -> None:
-    """Raise unless the bounds are finite, distinct, and contain the reward 0 of ended episodes."""
-    if not (-inf < low <= 0 <= high < inf and low < high):
-        raise ValueError(
-            "reward_low must be at most 0 and reward_high at least 0, since ended episodes have"
-            f" reward 0, both finite and not equal; got {low} and {high}"
-        )
 
 
 def _name_of(source: Any) -> str:

@@ -51,9 +51,7 @@ class LowRankMDP(TabularMDP):
         else:
             theta = rng.random((horizon, rank, 1))
             rewards = np.matmul(features, theta).reshape(horizon, n_states, n_actions)
-            rewards = np.minimum(
-                rewards, 1.0
-            )  # a convex combination of numbers in [0, 1], up to rounding
+            rewards = np.minimum(rewards, 1.0)  # a convex combination, up to rounding
         super().__init__(
             Kernel(features, measures), rewards, name="lowrank", render_mode=render_mode
         )

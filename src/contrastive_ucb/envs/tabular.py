@@ -48,9 +48,9 @@ class TabularMDP(FiniteEnv, gymnasium.Env[IntArray, np.int64]):
     axes = ("H", "S", "A")
     least_reward = 0
 
-    def _set_spaces(self) -> None:
+    def _set_spaces(self, observations: spaces.MultiDiscrete) -> None:
         self.n_actions: int = self.rewards.shape[2]
-        self.observation_space = self._observations()
+        self.observation_space = observations
         self.action_space = spaces.Discrete(self.n_actions)
 
     def reset(
@@ -81,11 +81,11 @@ class TabularGame(FiniteEnv, ParallelEnv):
     least_reward = -1
     suggested_alpha = 0.7  # with 0.5, V-lower <= V_Nash <= V-upper was violated in a few rounds
 
-    def _set_spaces(self) -> None:
+    def _set_spaces(self, observations: spaces.MultiDiscrete) -> None:
         self.n_actions: tuple[int, int] = self.rewards.shape[2], self.rewards.shape[3]
         self.metadata = {**self.metadata, "name": self.name}
         self.possible_agents = list(PLAYERS)
-        self.observation_spaces = {player: self._observations() for player in PLAYERS}
+        self.observation_spaces = dict.fromkeys(PLAYERS, observations)
         counts = zip(PLAYERS, self.n_actions, strict=True)
         self.action_spaces = {player: spaces.Discrete(n) for player, n in counts}
         self.np_random = seeding.np_random()[0]

@@ -283,46 +283,26 @@ def regret_matching(
     limit             (B,)         a game stops when its gap is within its limit, which is checked
                                    after every `every` iterations and after the last
     """
-    average = np.empty(upper.shape)
-    games = np.arange(upper.shape[-1])
-    play = _Play(upper, lower)
+    n_rows, n_columns, n_games = upper.shape
+    average, joint, total = np.empty(upper.shape), np.zeros(upper.shape), 0.0
+    games, row, column = np.arange(n_games), _Player(n_rows, n_games), _Player(n_columns, n_games)
     for t in range(1, iterations + 1):
-        play.step(float(t) ** 2)
+        x, y, weight = row.mixture, column.mixture, float(t) ** 2
+        joint += weight * (x[:, None] * y)
+        total += weight
+        row.learn(sum_in_order(upper * y, axis=1), weight)
+        column.learn(-sum_in_order(lower * x[:, None]), weight)
         if t % every == 0 or t == iterations:
-            average[..., games] = play.joint / play.weight
-            unsolved = np.flatnonzero(play.gap() > limit[games])
+            average[..., games] = joint / total
+            gap = np.maximum(row.total.max(0), column.total.max(0)) / total
+            unsolved = np.flatnonzero(gap > limit[games])
             if not unsolved.size:
                 break
             games = games[unsolved]
-            play.keep(unsolved)
+            upper, lower, joint = (array[..., unsolved] for array in (upper, lower, joint))
+            row.keep(unsolved)
+            column.keep(unsolved)
     return average
-
-
-class _Play:
-    """The running sums of regret matching for the games that are not solved yet."""
-
-    def __init__(self, upper: Array, lower: Array):
-        n_rows, n_columns, n_games = upper.shape
-        self.upper, self.lower = upper, lower
-        self.joint, self.weight = np.zeros(upper.shape), 0.0
-        self.row, self.column = _Player(n_rows, n_games), _Player(n_columns, n_games)
-
-    def step(self, weight: float) -> None:
-        x, y = self.row.mixture, self.column.mixture
-        self.joint += weight * (x[:, None] * y)
-        self.weight += weight
-        self.row.learn(sum_in_order(self.upper * y, axis=1), weight)
-        self.column.learn(-sum_in_order(self.lower * x[:, None]), weight)
-
-    def gap(self) -> Array:
-        largest = np.maximum(self.row.total.max(0), self.column.total.max(0))
-        return np.asarray(largest / self.weight)
-
-    def keep(self, games: IntArray) -> None:
-        self.upper, self.lower = self.upper[..., games], self.lower[..., games]
-        self.joint = self.joint[..., games]
-        self.row.keep(games)
-        self.column.keep(games)
 
 
 class _Player:

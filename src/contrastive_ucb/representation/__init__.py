@@ -1,1 +1,1 @@
-"""From counts to features: the contrastive loss, its minimisers, known features for peers."""
+"""Representations: the contrastive loss and its minimization on counts and with networks."""

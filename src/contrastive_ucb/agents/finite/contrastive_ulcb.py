@@ -189,17 +189,15 @@ class ContrastiveULCB(Learner[GameConfig]):
             joint = independent(nash.row, nash.column)
             gap = deviation_gain(joint, upper, lower)
             return CCE(joint, gap, np.full(gap.shape, STAGES.index("midpoint")))
+        iota = self.config.iota / sqrt(k)
         if self.config.equilibrium == "tight":
-            return solve_cce(upper, lower, self._iota(k), objective="tight")
-        return solve_cce(upper, lower, self._iota(k), start=guess)
-
-    def _iota(self, k: int) -> float:
-        return self.config.iota / sqrt(k)
+            return solve_cce(upper, lower, iota, objective="tight")
+        return solve_cce(upper, lower, iota, start=guess)
 
     @property
     def iota(self) -> float:
         """iota_k = c / sqrt(k) of the next round, as the theorem requires (l.287)."""
-        return self._iota(self.n_rounds + 1)
+        return self.config.iota / sqrt(self.n_rounds + 1)
 
     @property
     def policies(self) -> tuple[Array, Array]:

@@ -39,13 +39,16 @@ if TYPE_CHECKING:
     from contrastive_ucb.runs.session import Session
 
 C = TypeVar("C", bound=AgentConfig)
+# Random streams, by name, that continue from round to round
+TABULAR_STREAMS = ("walk", "label")
+NEURAL_STREAMS = (*TABULAR_STREAMS, "weights", "batch", "draws", "evaluate")
 
 
 class Learner(ABC, Generic[C]):
     """An agent with a model of its environment; a subclass implements the rounds."""
 
     kind: str  # identifies the class of a saved agent
-    _streams: tuple[str, ...] = ()  # random streams in addition to those of the model
+    _streams: tuple[str, ...] = ()  # random streams of the subclass
 
     def __init__(
         self,
@@ -67,6 +70,8 @@ class Learner(ABC, Generic[C]):
         self.envs, self.algo = _represented(envs, config), algo
         self.is_tabular = not isinstance(self.envs[0], ObservedEnv)
         env: Any = self.envs[0]
+        names = (*(TABULAR_STREAMS if self.is_tabular else NEURAL_STREAMS), *self._streams)
+        self.streams: Streams = {name: [stream(s, name) for s in self.seeds] for name in names}
         # Both models have finitely many states to plan on, all S states or M draws of P^-, so that
         # planning is the same for both.
         self.model: Any  # TabularModel or NeuralModel: data, representation and bonus
@@ -77,7 +82,6 @@ class Learner(ABC, Generic[C]):
             tables = TabularModel(finite, self.seeds, self.config, negative_distribution)
             self.model, self.tables, self.batch = tables, tables, tables.batch
             self.totals, self.negatives = tables.totals, tables.negatives
-            self.streams = self._make_streams(TabularModel.streams)
             self.sampler = TabularSampler(self.batch, self.negatives, self.streams)
         else:
             from contrastive_ucb.agents.finite.neural_model import NeuralModel  # imports torch
@@ -93,7 +97,6 @@ class Learner(ABC, Generic[C]):
                     "negative_distribution is for tables; for observations use density"
                 )
             self.config = resolve_neural(config, env)
-            self.streams = self._make_streams(NeuralModel.streams)
             self.model = NeuralModel(env, self.config, self.streams)
             self.sampler = ObservedSampler(env, self.model.trajectories, self.streams)
         shape = self.model.shape
@@ -105,10 +108,6 @@ class Learner(ABC, Generic[C]):
         clips = clip == "on" or (clip == "auto" and schedule == "practical")
         # H - h + 1, the largest return from step h on; None leaves Q unclipped as in the paper
         self.ceiling = np.arange(shape[1], 0.0, -1.0) if clips else None
-
-    def _make_streams(self, names: tuple[str, ...]) -> Streams:
-        names = (*names, *self._streams)
-        return {name: [stream(seed, name) for seed in self.seeds] for name in names}
 
     def __repr__(self) -> str:
         name, env = type(self).__name__, self.envs[0].name

@@ -57,7 +57,6 @@ class NeuralModel:
     kept                   the policies of the last round and, in games, of other selected rounds
     """
 
-    streams = ("walk", "label", "weights", "batch", "draws", "evaluate")
     states: Array
     kernel: Kernel
     uncertainty: Uncertainty
@@ -94,7 +93,7 @@ class NeuralModel:
     def transaction(self) -> Iterator[None]:
         """Undo the data, the weights and the random draws of a round that fails."""
         rows, fitted = self.data.n.copy(), self.fitted
-        streams = {name: stream_state(self._stream(name)) for name in self.streams}
+        streams = {name: stream_state(row[0]) for name, row in self.random.items()}
         try:
             yield
         except BaseException:
@@ -247,9 +246,8 @@ class NeuralModel:
         )
 
 
-def make_class(config: AgentConfig, env: ObservedEnv) -> NeuralClass:
-    """The architecture of the networks."""
-    assert config.rank is not None  # set by `resolve_neural`
+def make_class(config: Any, env: ObservedEnv) -> NeuralClass:
+    """The architecture of the networks, from a configuration of `resolve_neural`."""
     if config.harmonics:
         env.check_bounded(f"harmonics = {config.harmonics}")
     return NeuralClass(
@@ -257,8 +255,8 @@ def make_class(config: AgentConfig, env: ObservedEnv) -> NeuralClass:
         env.n_joint,
         config.rank,
         extra=int(config.foresee_reward == "on"),
-        hidden=config.hidden or 0,
-        harmonics=config.harmonics or 0,
+        hidden=config.hidden,
+        harmonics=config.harmonics,
         simplex=config.phi_head == "simplex",
         exponential=config.psi_head == "exp",
         low=tuple(env.low.tolist()),
@@ -266,13 +264,8 @@ def make_class(config: AgentConfig, env: ObservedEnv) -> NeuralClass:
     )
 
 
-def make_recipe(config: AgentConfig) -> Recipe:
-    """The training settings of the networks."""
-    assert config.fit_steps is not None  # all five set by `resolve_neural`
-    assert config.batch_size is not None
-    assert config.learning_rate is not None
-    assert config.final_rate is not None
-    assert config.weight_decay is not None
+def make_recipe(config: Any) -> Recipe:
+    """The training settings of the networks, from a configuration of `resolve_neural`."""
     return Recipe(
         sampler=config.sampler,
         least_steps=config.fit_steps,
@@ -295,13 +288,8 @@ def make_negatives(config: AgentConfig, env: ObservedEnv) -> Negatives:
         )
     if config.density in ("uniform", "mixed"):
         env.check_bounded(f"density = {config.density!r}")
-    return Negatives(
-        env,
-        config.density,
-        config.uniform_share,
-        config.negative_center,
-        config.negative_scale,
-    )
+    center, scale = config.negative_center, config.negative_scale
+    return Negatives(env, config.density, config.uniform_share, center, scale)
 
 
 def planning_nodes(

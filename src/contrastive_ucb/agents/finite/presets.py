@@ -35,6 +35,18 @@ class Presets(Mapping[str, C], Generic[C]):
     kind: type[C]
     differences: Mapping[str, Mapping[str, Any]]
 
+    def configure(self, name: str, **changes: Any) -> C:
+        """The configuration `name` with changes; None keeps the value of the preset."""
+        if name not in self.differences:
+            raise ValueError(_unknown(name, self))
+        check_names(changes, (field.name for field in fields(self.kind)))
+        given = {key: value for key, value in changes.items() if value is not None}
+        differences = self.differences[name]
+        for key, value in {"features": AgentConfig.features, **differences}.items():
+            if given.get(key, value) != value and key != FREE.get(name):
+                raise ValueError(f"{name} is defined by {key} = {value}, got {given[key]!r}")
+        return self.kind(**{**differences, **given})
+
     def __getitem__(self, name: str) -> C:
         return self.kind(**self.differences[name])
 
@@ -45,6 +57,7 @@ class Presets(Mapping[str, C], Generic[C]):
         return len(self.differences)
 
 
+FREE = {"epsilon-greedy": "epsilon"}  # the only difference of a preset that can be changed
 PRESETS = Presets(
     AgentConfig,
     {
@@ -69,29 +82,7 @@ GAME_PRESETS = Presets(
         "uniform": {"alpha": 0.0, "epsilon": 1.0},
     },
 )
-FREE = {"epsilon-greedy": "epsilon"}  # the only difference of a preset that can be changed
-
-
-def preset(name: str, **changes: Any) -> AgentConfig:
-    """The configuration `name` with changes; a change of None keeps the value of the preset."""
-    return _changed(name, PRESETS, changes)
-
-
-def game_preset(name: str, **changes: Any) -> GameConfig:
-    """The same for games."""
-    return _changed(name, GAME_PRESETS, changes)
-
-
-def _changed(name: str, presets: Presets[C], changes: Mapping[str, Any]) -> C:
-    if name not in presets.differences:
-        raise ValueError(_unknown(name, presets))
-    check_names(changes, (field.name for field in fields(presets.kind)))
-    given = {key: value for key, value in changes.items() if value is not None}
-    differences = presets.differences[name]
-    for key, value in {"features": AgentConfig.features, **differences}.items():
-        if given.get(key, value) != value and key != FREE.get(name):
-            raise ValueError(f"{name} is defined by {key} = {value}, got {given[key]!r}")
-    return presets.kind(**{**differences, **given})
+preset, game_preset = PRESETS.configure, GAME_PRESETS.configure
 
 
 def _unknown(name: str, presets: Mapping[str, AgentConfig]) -> str:

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from math import log
 from typing import Any, Protocol
 
@@ -54,7 +54,7 @@ class TabularModel:
     log_det  (B,)          log det Sigma^ of the last bonus, summed over steps
     """
 
-    streams = ("walk", "label")  # random streams that continue from round to round
+    transaction = nullcontext  # no round is undone: a failed round keeps its data
 
     def __init__(
         self,
@@ -73,10 +73,6 @@ class TabularModel:
         self.totals = PairTotals(self.batch.n_seeds, self.batch.horizon, self.batch.n_pairs)
         self.log_det = np.zeros(self.batch.n_seeds)
         self.metrics: dict[str, Array] = {}  # of the last fit: none
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """No round is undone: a failed round keeps its data."""
-        return nullcontext()
 
     def add(self, tuples: Tuples) -> None:
         """Line 4: add the data of one round."""
