@@ -16,7 +16,7 @@ from typing import Any
 
 from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
 from contrastive_ucb.core.checks import check_names, hint
-from contrastive_ucb.representation.encoder_shapes import choose_encoder
+from contrastive_ucb.envs.frames import choose_encoder
 
 
 @dataclass(frozen=True)
