@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.timing import Figures, Targets
 from contrastive_ucb.core.events import Event, JsonlListener
-from contrastive_ucb.envs.atari_names import ATARI_100K
+from contrastive_ucb.envs.atari import ATARI_100K
 from contrastive_ucb.runs.grid import Grid, Job, grid_of
 from contrastive_ucb.runs.store import RunFolder
 from contrastive_ucb.stats.published import atari100k

@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/world_model.py [--steps 20000] [--updates 1500] [--seeds 3]
 
 For each game and seed: collect real steps, train the world model on them, and evaluate it with
-`evaluation/world_model_accuracy.py` on games with another seed, which it has not seen. A quarter of
+`world_model_accuracy.py` on games with another seed, which it has not seen. A quarter of
 the actions is uniform and the others repeat one action, which changes about every 50 steps: uniform
 actions alone never cross the road in Freeway, and then there is no reward to predict.
 """
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from finite_results import ROOT, versions
+from world_model_accuracy import model_accuracy
 
 from contrastive_ucb.agents.simple.agent import Simple
 from contrastive_ucb.agents.simple.config import configure_simple
@@ -24,7 +25,6 @@ from contrastive_ucb.core.runtime import keep_freed_memory
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import make_deep_env
-from contrastive_ucb.evaluation.world_model_accuracy import model_accuracy
 
 GAMES = ("Breakout", "Freeway", "Seaquest")
 HELD_OUT = 1000  # added to the seed of the evaluation

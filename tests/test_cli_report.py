@@ -13,7 +13,7 @@ from runs.sweep_runs import jobs_of, train_table
 from contrastive_ucb.cli import main
 from contrastive_ucb.cli.reproduce import ENDINGS, WHAT
 from contrastive_ucb.core import files
-from contrastive_ucb.envs.atari_names import ATARI_100K
+from contrastive_ucb.envs.atari import ATARI_100K
 from contrastive_ucb.runs.grid import experiment, grid_of
 from contrastive_ucb.runs.store import RunFolder
 from contrastive_ucb.runs.training import Training

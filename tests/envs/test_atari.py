@@ -13,8 +13,7 @@ import cv2
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import atari
-from contrastive_ucb.envs.atari import Atari
-from contrastive_ucb.envs.atari_names import ATARI_100K, game_name, name_key, roms
+from contrastive_ucb.envs.atari import ATARI_100K, Atari, game_name, name_key, roms
 from contrastive_ucb.envs.registry import make_deep_env
 
 FIRE = 1
@@ -107,7 +106,7 @@ def test_no_op_after_a_lost_life(rules: str, training: bool, noops: int) -> None
             if noops and training:  # the frame is that of the no-op alone
                 screen = np.empty((210, 160), dtype=np.uint8)
                 env._ale.getScreenGrayscale(screen)
-                assert np.array_equal(step.frame, env._shrunk(screen))
+                assert np.array_equal(step.frame, env._resize(screen)[None])
         assert env._ale.getEpisodeFrameNumber() - started == frames
         if step.terminated:
             env.reset()

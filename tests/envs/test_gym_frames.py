@@ -50,7 +50,7 @@ def image(*shape: int, dtype: Any = np.uint8) -> spaces.Box:
 )
 def test_images_have_channels_first(space: spaces.Box, axes: tuple[int, ...]) -> None:
     recorder = Recorder(space)
-    env = GymFrames(lambda: recorder, name="own")
+    env = GymFrames("own", lambda: recorder)
     for frame in (env.reset(), env.step(1).frame):
         assert frame.shape == env.frame_shape
         assert frame.dtype == np.uint8
@@ -61,7 +61,7 @@ def test_images_have_channels_first(space: spaces.Box, axes: tuple[int, ...]) ->
 
 def test_grayscale_image_has_one_channel() -> None:
     recorder = Recorder(image(20, 24))
-    env = GymFrames(lambda: recorder, name="own")
+    env = GymFrames("own", lambda: recorder)
     np.testing.assert_array_equal(env.reset(), recorder.observation[None])
     assert env.frame_shape == (1, 20, 24)
 
@@ -79,7 +79,7 @@ def test_grayscale_image_has_one_channel() -> None:
 )
 def test_other_observations_are_vectors(space: spaces.Space[Any], dim: int) -> None:
     recorder = Recorder(space)
-    env = GymFrames(lambda: recorder, name="own")
+    env = GymFrames("own", lambda: recorder)
     frame = env.reset()
     assert frame.shape == env.frame_shape == (dim,)
     assert frame.dtype == np.float32
@@ -90,7 +90,7 @@ def test_other_observations_are_vectors(space: spaces.Space[Any], dim: int) -> N
 
 def test_actions_start_at_zero() -> None:
     recorder = Recorder(image(4), spaces.Discrete(3, start=5))
-    env = GymFrames(lambda: recorder, name="own")
+    env = GymFrames("own", lambda: recorder)
     env.reset()
     env.step(0)
     env.step(2)
@@ -114,13 +114,13 @@ def test_actions_start_at_zero() -> None:
 )
 def test_unsupported_spaces(env: Recorder, message: str) -> None:
     with pytest.raises(UserError, match=f"^own has {message}") as error:
-        GymFrames(lambda: env, name="own")
+        GymFrames("own", lambda: env)
     assert "\n" not in str(error.value)
 
 
 def test_nan_is_reported_with_its_place() -> None:
     recorder = Recorder(spaces.Box(-1, 1, (2,)))
-    env = GymFrames(lambda: recorder, name="own")
+    env = GymFrames("own", lambda: recorder)
     env.reset()
     recorder.reward = np.nan
     with pytest.raises(ArithmeticError, match="own returned reward nan at step 1 of episode 0"):
@@ -133,7 +133,7 @@ def test_nan_is_reported_with_its_place() -> None:
 
 
 def test_irreproducible_environment_cannot_be_restored() -> None:
-    env = GymFrames(Recorder(spaces.Box(-1, 1, (2,))), name="own")
+    env = GymFrames("own", lambda: Recorder(spaces.Box(-1, 1, (2,))))
     env.reset()
     env.step(0)
     state = env.state_dict()
@@ -143,7 +143,7 @@ def test_irreproducible_environment_cannot_be_restored() -> None:
         def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
             return super().reset(seed=None)
 
-    changing = GymFrames(Irreproducible(spaces.Box(-1, 1, (2,))), name="own")
+    changing = GymFrames("own", lambda: Irreproducible(spaces.Box(-1, 1, (2,))))
     changing.reset()
     with pytest.raises(UserError, match="own is not reproducible"):
         changing.load_state_dict(changing.state_dict())
@@ -165,6 +165,6 @@ def test_value_range_of_an_id_with_module() -> None:
 
 
 def test_environment_that_cannot_be_rendered() -> None:
-    env = GymFrames(Recorder(image(4)), name="own")
+    env = GymFrames("own", lambda: Recorder(image(4)))
     with pytest.raises(UserError, match="own cannot be rendered"):
         env.render()

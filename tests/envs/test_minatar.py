@@ -39,7 +39,7 @@ def test_equals_the_package(name: str) -> None:
 
 def test_episodes_depend_on_seed_and_number_only() -> None:
     def third_episode(seed: int, n_steps: int) -> str:
-        env = MinAtar("seaquest", seed=seed)
+        env = MinAtar("MinAtar/Seaquest-v1", seed=seed)
         env.reset()
         play(env, n_steps)
         while env.episode != 3:
@@ -52,7 +52,7 @@ def test_episodes_depend_on_seed_and_number_only() -> None:
 
 def test_time_limit_truncates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(minatar, "MAX_STEPS", 3)
-    env = MinAtar("freeway", seed=0)
+    env = MinAtar("MinAtar/Freeway-v1", seed=0)
     env.reset()
     steps = [env.step(0) for _ in range(3)]
     assert [(step.truncated, step.episode_over) for step in steps] == [(False,) * 2] * 2 + [

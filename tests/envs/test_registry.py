@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import gymnasium
-import numpy as np
 import pytest
 
 from contrastive_ucb.core.errors import UserError
@@ -14,7 +12,6 @@ from contrastive_ucb.envs.registry import (
     canonical_name,
     frame_shape_of,
     make_deep_env,
-    make_env,
     make_eval_envs,
 )
 from contrastive_ucb.envs.rich_lock import RichLock
@@ -140,63 +137,6 @@ def test_training_and_evaluation_share_the_rich_lock_of_a_seed(seed: int) -> Non
         assert env.value_range == (0.0, 1.0)
         with pytest.raises(UserError, match="RichLock-4 cannot be rendered"):
             env.render()
-
-
-class Corridor(gymnasium.Env[np.ndarray, int]):
-    """Walk right for `length` steps."""
-
-    observation_space = gymnasium.spaces.Box(0, 1, (2,))
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def __init__(self, length: int = 3):
-        self.length = length
-
-    def reset(self, *, seed=None, options=None):  # type: ignore[no-untyped-def]
-        super().reset(seed=seed)
-        self.place = 0
-        return np.array([0, self.np_random.random()], np.float32), {}
-
-    def step(self, action):  # type: ignore[no-untyped-def]
-        self.place += int(action)
-        done = self.place == self.length
-        return np.array([self.place / self.length, 0], np.float32), float(done), done, False, {}
-
-
-@pytest.mark.parametrize(
-    "spec", [Corridor(), Corridor, lambda: Corridor(3)], ids=["instance", "class", "factory"]
-)
-def test_instances_and_factories(spec: object) -> None:
-    train = make_env(spec, seed=0, training=True)  # type: ignore[arg-type]
-    first, second = make_eval_envs(spec, seed=0, count=2)  # type: ignore[arg-type]
-    starts = [tuple(env.reset()) for env in (train, first, second)]
-    assert len(set(starts)) == 3
-    assert train.frame_shape == (2,)
-    assert train.step(1).frame.tolist() == pytest.approx([1 / 3, 0])
-    assert first.n_steps == 0  # the environments do not share state
-    saved = train.state_dict()
-    again = make_env(spec, seed=0, training=True)  # type: ignore[arg-type]
-    again.load_state_dict(saved)
-    assert [again.step(1).terminated for _ in range(2)] == [False, True]
-    with pytest.raises(UserError, match=r"needs the id .* gymnasium.register"):
-        canonical_name(spec)  # type: ignore[arg-type]
-
-
-def test_instance_is_not_modified() -> None:
-    instance = Corridor(5)
-    env = make_env(instance, seed=0, training=True)
-    env.reset()
-    env.step(1)
-    assert not hasattr(instance, "place")
-    assert env.name == "Corridor"
-
-
-def test_instance_that_cannot_be_copied() -> None:
-    instance = Corridor()
-    instance.lock = (number for number in ())  # type: ignore[attr-defined]
-    with pytest.raises(UserError, match=r"Corridor cannot be copied .* pass a function"):
-        make_env(instance, seed=0, training=True)
-    with pytest.raises(UserError, match=r"must be an id, a gymnasium.Env or a function .* got int"):
-        make_env(lambda: 3, seed=0, training=True)  # type: ignore[arg-type, return-value]
 
 
 def test_module_of_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

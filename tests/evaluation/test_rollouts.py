@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.envs import DeepSea
-from contrastive_ucb.envs.frames import Step
+from contrastive_ucb.envs.frames import FrameEnv, Step
 from contrastive_ucb.envs.registry import canonical_name, make_eval_envs
-from contrastive_ucb.envs.snapshot import ReplayedEnv
 from contrastive_ucb.evaluation import rollouts
 from contrastive_ucb.evaluation.rollouts import (
-    ConstantPolicy,
-    RandomPolicy,
+    Control,
+    constant,
     constant_control,
     constant_scores,
     default_episodes,
@@ -78,7 +77,7 @@ def test_protocol_of_atari_and_others(name: str, atari: bool) -> None:
 # Episodes
 
 
-class Lives(ReplayedEnv):
+class Lives(FrameEnv):
     """Three lives of random length; the reward of a step is its number plus the action."""
 
     name, frame_shape, stack, n_actions, value_range = "Lives", (1, 2, 2), 3, 4, (0.0, 1.0)
@@ -227,13 +226,6 @@ def test_summaries_of_scores() -> None:
 # Controls
 
 
-def test_control_policies() -> None:
-    frames = np.zeros((3, 4), dtype=np.uint8)
-    assert ConstantPolicy(2).best(frames).tolist() == [2, 2, 2]
-    drawn = RandomPolicy(4, np.random.default_rng(0)).best(np.zeros((4000, 1)))
-    np.testing.assert_allclose(np.bincount(drawn) / 4000, 0.25, atol=0.03)
-
-
 def play_constant(env: str, seed: int, role: int, action: int) -> float:
     """The score of one episode in the evaluation environment `role`."""
     played = make_eval_envs(env, seed=seed, count=role + 1)[role]
@@ -258,7 +250,7 @@ def test_constant_control_is_evaluated_like_agents() -> None:
     assert first["action"] == int(np.argmax(first["means_of_actions"]))
     for seed, record in enumerate((first, second)):
         scores = [
-            evaluate(ConstantPolicy(record["action"]), env, seed, 20, 0.0, index).mean()
+            evaluate(constant(record["action"]), env, seed, 20, 0.0, index).mean()
             for index in range(5)
         ]
         assert record["evaluation"]["mean"] == pytest.approx(np.mean(scores))
@@ -279,14 +271,14 @@ def test_random_control(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn: list[int] = []
-    best = RandomPolicy.best
+    best = Control.best
 
-    def recorded(policy: RandomPolicy, observations: np.ndarray) -> np.ndarray:
+    def recorded(policy: Control, observations: np.ndarray) -> np.ndarray:
         actions = best(policy, observations)
         drawn.extend(actions.tolist())
         return actions
 
-    monkeypatch.setattr(RandomPolicy, "best", recorded)
+    monkeypatch.setattr(Control, "best", recorded)
     assert random_control("DeepSea-6", [4]) == random_control("DeepSea-6", [4])
     assert len(drawn) == 2 * 5 * 20 * 6
     assert np.mean(drawn) == pytest.approx(0.5, abs=0.08)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 from report.runs import write_atari, write_demo, write_everything
 
 from contrastive_ucb.cli import main
-from contrastive_ucb.envs.atari_names import ATARI_100K
+from contrastive_ucb.envs.atari import ATARI_100K
 from contrastive_ucb.report import demo
 
 PAGES = ("report", "table", "figure-mean", "figure-aggregates", "demo")

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrastive_ucb.representation.encoder_shapes import CONVOLUTIONS, choose_encoder
-from contrastive_ucb.representation.encoders import Encoder, conv, linear
+from contrastive_ucb.envs.frames import choose_encoder
+from contrastive_ucb.representation.encoders import CONVOLUTIONS, Encoder, conv, linear
 
 
 def rng(seed: int = 0) -> np.random.Generator:

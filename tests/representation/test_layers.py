@@ -14,11 +14,11 @@ from torch import Tensor
 
 from contrastive_ucb.representation.encoders import Encoder
 from contrastive_ucb.representation.heads import DuelingHead
-from contrastive_ucb.representation.layers import dtype_of, rescale
+from contrastive_ucb.representation.layers import rescale
 from contrastive_ucb.representation.spr import TransitionModel
 
 pytestmark = pytest.mark.filterwarnings("ignore:a return of")  # of random rewards
-LOW = dtype_of("bfloat16")
+LOW = torch.bfloat16
 BREAKOUT: dict[str, Any] = {"shape": (4, 10, 10), "spr_weight": 2.0}
 
 

@@ -49,7 +49,7 @@ def test_a_file_is_not_needed_any_more(tmp_path: Path, monkeypatch: pytest.Monke
     grid.remember(runs)
     specs = [job.spec() for job in grid.jobs]
     write_mdp(here / "mine.npz", scale=0.5)
-    assert [spec for spec, _, _ in remembered(runs)] == specs
+    assert [planned.spec for planned in remembered(runs)] == specs
     monkeypatch.chdir(there)
     with RunFolder(specs[0], runs) as run:
         run.metrics.touch()

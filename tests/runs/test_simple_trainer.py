@@ -119,7 +119,7 @@ class Numbers(gymnasium.Env[Any, Any]):
 
 
 def trainer_of_numbers(big: int, step: int, **changes: Any) -> SimpleTrainer:
-    env = GymFrames(Numbers(big, step), name="Numbers-v0", seed=0)
+    env = GymFrames("Numbers-v0", lambda: Numbers(big, step), seed=0)
     config = configure_simple({**TINY, **changes}, env.frame_shape)
     return SimpleTrainer(env, config, seed=0, steps=14)
 

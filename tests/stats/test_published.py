@@ -5,7 +5,7 @@ import pytest
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.envs.atari_names import ATARI_100K
+from contrastive_ucb.envs.atari import ATARI_100K
 from contrastive_ucb.stats.aggregate import mean
 from contrastive_ucb.stats.published import (
     atari100k,

@@ -186,7 +186,7 @@ def use_threads(asked: int | None, frame_shape: tuple[int, ...]) -> None:
 def settings_help() -> str:
     """Every setting of --set with its default, what it takes, and what it means."""
     from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
-    from contrastive_ucb.agents.deep.presets import BONUSES, DEEP_PRESETS
+    from contrastive_ucb.agents.deep.presets import BONUSES, configure
     from contrastive_ucb.agents.simple.config import FULL, SimpleConfig
     from contrastive_ucb.core.checks import kinds_of
     from contrastive_ucb.runs.training import rainbow_kinds, takes
@@ -200,7 +200,7 @@ def settings_help() -> str:
     ]
     for key, kind in rainbow_kinds().items():
         if key != "bonus.preset":
-            value = _value_of(DEEP_PRESETS["spr-ucb"], key)
+            value = _value_of(configure("spr-ucb", {}), key)
             lines += _entry(key, value, takes(key, kind), meanings[key])
     lines += ["", "settings of simple, which has no bonus, with their defaults in its size full:"]
     meanings = _meanings(SimpleConfig)

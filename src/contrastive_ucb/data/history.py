@@ -59,18 +59,14 @@ class History:
         self.time_of: IntArray = np.zeros(self.slots, np.int64)  # transition number -> time
         self.now = self.n_transitions = self.oldest = 0
         self.running = False
-
-    @property
-    def first(self) -> int:
-        """Time at which the current episode started; `now` between two episodes."""
-        return int(self.field["start"][self.now % self.slots]) if self.running else self.now
+        self.first = 0  # time at which the current episode started; `now` between two episodes
 
     def begin(self, frame: Frames) -> None:
         """Start an episode with the first frame of the environment."""
         if self.running:
             raise ValueError("an episode is running; end it with add(..., truncated=True) first")
         self._check_frame(frame)
-        self._open(frame, start=self.now)
+        self._open(frame)
         self.running = True
 
     def add(
@@ -82,15 +78,12 @@ class History:
         self._check_frame(frame)
         if not np.isfinite(reward):
             raise ValueError(f"reward at time {self.now} is {reward}; it must be finite")
-        start = self.first
-        self._close(
-            action=action, reward=reward, terminated=terminated, truncated=truncated, closing=False
-        )
+        self._close(action, reward, terminated, truncated, closing=False)
         self.n_transitions += 1
-        self._open(frame, start)
+        self._open(frame)
         if terminated or truncated:
-            self._close(action=0, reward=0.0, terminated=False, truncated=False, closing=True)
-            self.running = False
+            self._close(0, 0.0, False, False, closing=True)
+            self.running, self.first = False, self.now
         oldest_number = self.n_transitions - self.capacity
         by_count = int(self.time_of[oldest_number % self.slots]) if oldest_number > 0 else 0
         self.oldest = max(by_count, self.now + 1 - self.slots)
@@ -161,22 +154,17 @@ class History:
         """Continue from a saved `position`; the entries are restored separately by `write`."""
         self.now, self.n_transitions = position["now"], position["n_transitions"]
         self.oldest, self.running = position["oldest"], position["running"]
+        self.first = position["first"]
         if self.running:
-            self._open(position["frame"], position["first"])
+            self._open(position["frame"])
 
-    def _open(self, frame: Frames, start: int) -> None:
+    def _open(self, frame: Frames) -> None:
         slot = self.now % self.slots
         self.frame[slot] = frame
-        self.field["start"][slot] = start
+        self.field["start"][slot] = self.first
         self.field["transition"][slot] = self.n_transitions
         # After a closing entry, the first entry of the next episode overwrites this number.
         self.time_of[self.n_transitions % self.slots] = self.now
-
-    def _close(self, **values: Any) -> None:
-        slot = self.now % self.slots
-        for name, value in values.items():
-            self.field[name][slot] = value
-        self.now += 1
 
     def _check_frame(self, frame: Frames) -> None:
         shape, dtype = self.frame.shape[1:], self.frame.dtype
@@ -185,6 +173,15 @@ class History:
                 f"a frame must be {shape} {dtype}, got {frame.shape} {frame.dtype}; pass only the"
                 " newest frame, not the stack"
             )
+
+    def _close(
+        self, action: int, reward: float, terminated: bool, truncated: bool, closing: bool
+    ) -> None:
+        field, slot = self.field, self.now % self.slots
+        field["action"][slot], field["reward"][slot] = action, reward
+        field["terminated"][slot], field["truncated"][slot] = terminated, truncated
+        field["closing"][slot] = closing
+        self.now += 1
 
 
 def stacks(frames: Frames, stack: int) -> Frames:

@@ -21,12 +21,11 @@ episode. Its SPR mask also drops the step whose own action ends the episode. It 
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
-from contrastive_ucb.core.checks import check_size
 
 Cut = Literal["episode", "published"]
 
@@ -98,13 +97,3 @@ def jump_mask(
     padded = np.pad(terminated, ((0, 0), (0, 1)))
     last = end + ~np.take_along_axis(padded, end[:, None], axis=1)[:, 0]
     return ahead <= last[:, None]
-
-
-def check_rule(n_step: int, jumps: int, discount: float, cut: str) -> None:
-    """Raise ValueError unless these are valid arguments of the functions above."""
-    check_size("n_step", n_step)
-    check_size("jumps", jumps, 0)
-    if not 0 <= discount <= 1:
-        raise ValueError(f"discount must be in [0, 1], got {discount}")
-    if cut not in get_args(Cut):
-        raise ValueError(f"cut must be one of {', '.join(get_args(Cut))}, got {cut!r}")

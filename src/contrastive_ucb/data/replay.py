@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -26,7 +26,7 @@ from contrastive_ucb.core.checkpoint import CheckpointError
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.data.history import Frames, History, stacks
-from contrastive_ucb.data.nstep import Cut, check_rule, first_end, jump_mask, n_step
+from contrastive_ucb.data.nstep import Cut, first_end, jump_mask, n_step
 from contrastive_ucb.data.sumtree import SumTree
 
 Floats = NDArray[np.float32]
@@ -132,8 +132,13 @@ class Replay:
         draws: Draws = "stratified",
         extras: Mapping[str, tuple[tuple[int, ...], DTypeLike]] | None = None,
     ):
-        check_rule(n_step, jumps, discount, cut)
+        check_size("n_step", n_step)
+        check_size("jumps", jumps, 0)
         check_size("window", window, 0)
+        if not 0 <= discount <= 1:
+            raise ValueError(f"discount must be in [0, 1], got {discount}")
+        if cut not in get_args(Cut):
+            raise ValueError(f"cut must be one of {', '.join(get_args(Cut))}, got {cut!r}")
         if not 0 <= priority_exponent < np.inf:
             raise ValueError(f"priority_exponent must be at least 0, got {priority_exponent}")
         # The published rule reads across ends: s_{t+n}, and the end flag of step K.
@@ -147,9 +152,24 @@ class Replay:
             name: np.zeros((self.history.slots, *shape), dtype)
             for name, (shape, dtype) in (extras or {}).items()
         }
-        self.n_step, self.discount, self.jumps, self.window_limit = n_step, discount, jumps, window
+        self.n_step, self.discount, self.jumps = n_step, discount, jumps
         self.priority_exponent, self.cut = priority_exponent, cut
         self.new_priority, self.draws = new_priority, draws
+        self.settings: dict[str, Any] = {  # a saved memory is loaded with equal settings only
+            "capacity": capacity,
+            "frame_shape": list(frame_shape),
+            "frame_dtype": self.history.frame.dtype.str,
+            "stack": stack,
+            "n_step": n_step,
+            "discount": discount,
+            "jumps": jumps,
+            "window": window,
+            "priority_exponent": priority_exponent,
+            "cut": cut,
+            "new_priority": new_priority,
+            "draws": draws,
+            "extras": {n: [list(x.shape[1:]), x.dtype.str] for n, x in self.extras.items()},
+        }
         self.largest = 1.0
         self.ready = 0  # all transitions before this time are, or were, available for sampling
         self._buffers: dict[tuple[str | int, ...], Frames] = {}
@@ -190,7 +210,14 @@ class Replay:
             values[time % self.history.slots] = extras[name]
             if not self.history.running:
                 values[(time + 1) % self.history.slots] = 0
-        lost, ready = self._newly_lost(oldest), self._newly_ready()
+        # An observation that reaches back before the oldest entry stays complete if its episode
+        # starts later, because zeros replace the earlier frames.
+        history, lost = self.history, []
+        if history.oldest > oldest:
+            times = np.arange(oldest, history.oldest + history.stack - 1)
+            is_lost = (times < history.oldest) | (history.at("start", times) < history.oldest)
+            lost = times[is_lost].tolist()
+        ready = self._newly_ready()
         new = self.largest if self.new_priority == "largest" else 1.0
         leaves = [0.0] * len(lost) + [new**self.priority_exponent] * len(ready)
         self.tree.set(np.array([*lost, *ready], np.int64) % self.history.slots, np.array(leaves))
@@ -206,10 +233,6 @@ class Replay:
         """The observations (B, stack * C, ...) at the times `index` (B,)."""
         self.history.check_stored(index)
         return self.history.observations(index)
-
-    def actions(self, index: IntArray) -> IntArray:
-        self.history.check_stored(index)
-        return self.history.at("action", index)
 
     def sample(self, uniforms: Array, importance_exponent: float) -> Batch:
         """Sample one transition by priority for each of the `uniforms` (B,) in [0, 1)."""
@@ -227,24 +250,60 @@ class Replay:
         rewards = history.at("reward", ahead[:, :n])
         target = n_step(rewards, terminated, truncated, self.discount, self.cut, jumps)
         mask = jump_mask(terminated, truncated, jumps, self.cut)
+        # Frames of s_t .. s_{t+K}; after the end of the episode its closing entry repeats.
+        closing = first_end(terminated, truncated)[:, None] + 1
+        times = index[:, None] + np.minimum(np.arange(1 - history.stack, jumps + 1), closing)
+        start, frames = history.at("start", index)[:, None], self._buffer("frames", times.shape)
+        last = index + target.reach
+        if self.cut == "published":  # counts transitions, also across the end of the episode
+            number = history.at("transition", index) + target.reach
+            last = history.time_of.take(number % history.slots)
+        bootstrap = self._buffer("bootstrap", (len(last), history.stack))
         return Batch(
             index=index,
-            frames=self._frames(index, first_end(terminated, truncated) + 1),
+            frames=history.frames(times, start, frames),
             stack=history.stack,
             actions=history.at("action", ahead[:, : max(jumps, 1)]),
             mask=mask.astype(np.float32),
             steps=ahead[:, :n],
             step_weights=target.weights.astype(np.float32),
             returns=target.returns.astype(np.float32),
-            bootstrap=self._bootstrap(index, target.reach),
+            bootstrap=history.observations(last, bootstrap),
             discounts=target.discounts.astype(np.float32),
             weights=((leaf.min() / leaf) ** importance_exponent).astype(np.float32),
         )
 
     def window(self, index: IntArray, length: int) -> Window:
         """The `length` transitions from each of `index` (B,) on, across ends of episodes."""
-        shape = len(index), length + self.history.stack - 1
-        return read_window(self.history, index, length, self.jumps, self._buffer("window", shape))
+        history = self.history
+        history.check_stored(index)
+        number = history.at("transition", index)
+        if number.max() + length > history.n_transitions:
+            raise IndexError(
+                f"{length} transitions from time {index[number.argmax()]} are not all stored yet;"
+                f" create the replay with window={length} to sample only those that are"
+            )
+        times = history.following(index, length)
+        # Entries of one episode are contiguous; zeros replace frames before its first one.
+        every = np.concatenate([index[:, None] + np.arange(1 - history.stack, 0), times], axis=1)
+        start = history.at("start", times)
+        depth = np.lib.stride_tricks.sliding_window_view(every, history.stack, axis=1)
+        terminated, truncated = history.at("terminated", times), history.at("truncated", times)
+        end = first_end(terminated, truncated)[:, None]
+        actions = history.at("action", times)
+        before = history.time_of.take((number - 1) % history.slots)
+        is_known = (number > 0) & history.is_stored(before)
+        previous = np.where(is_known, history.at("action", before), 0)[:, None]
+        return Window(
+            times=times,
+            frames=history.frames(every, start[:, :1], self._buffer("window", every.shape)),
+            seen=depth >= start[:, :, None],
+            shown=np.minimum(np.arange(length), np.where(end <= self.jumps, end, length)),
+            actions=actions,
+            previous=np.concatenate([previous, actions[:, :-1]], axis=1),
+            terminated=terminated,
+            truncated=truncated,
+        )
 
     def update_priorities(self, index: IntArray, priority: Array) -> None:
         """Set the priorities (B,) of the transitions `index` (B,); overwritten ones are skipped."""
@@ -270,7 +329,7 @@ class Replay:
         """The state without the complete entries, which never change (see `ReplayFiles`)."""
         slot = np.arange(self.history.oldest, self.history.now) % self.history.slots
         return {
-            "settings": self._settings(),
+            "settings": self.settings,
             "position": self.history.position(),
             "ready": self.ready,
             "largest": self.largest,
@@ -279,12 +338,12 @@ class Replay:
         }
 
     def load_live_state(self, state: Mapping[str, Any]) -> None:
-        saved, settings = state["settings"], self._settings()
-        for name in settings:
-            if saved.get(name) != settings[name]:
+        saved = state["settings"]
+        for name, value in self.settings.items():
+            if saved.get(name) != value:
                 raise ValueError(
-                    f"the saved replay has {name}={saved.get(name)!r}, this one {settings[name]!r};"
-                    " create it with the settings it was saved with"
+                    f"the saved replay has {name}={saved.get(name)!r}, this one {value!r}; create"
+                    " it with the settings it was saved with"
                 )
         self.history.go_to(state["position"])
         self.ready, self.largest = state["ready"], state["largest"]
@@ -302,20 +361,6 @@ class Replay:
         self.load_live_state(state)
         self.history.write(self.history.oldest, state["entries"])
 
-    def _newly_lost(self, oldest: int) -> list[int]:
-        """Times whose entry or observation became incomplete since `oldest` was the oldest entry.
-
-        An observation that reaches back before the oldest entry stays complete if its episode
-        starts later, because zeros replace the earlier frames.
-        """
-        history = self.history
-        if history.oldest == oldest:
-            return []
-        times = np.arange(oldest, history.oldest + history.stack - 1)
-        lost = (times < history.oldest) | (history.at("start", times) < history.oldest)
-        newly_lost: list[int] = times[lost].tolist()
-        return newly_lost
-
     def _newly_ready(self) -> list[int]:
         """Times of the transitions that can be sampled from now on."""
         history, ready = self.history, []
@@ -331,22 +376,6 @@ class Replay:
             self.ready += 1
         return ready
 
-    def _frames(self, index: IntArray, closing: IntArray) -> Frames:
-        """Frames of s_t .. s_{t+K}; the closing entry at t + `closing` repeats after the end."""
-        steps = np.arange(1 - self.history.stack, self.jumps + 1)
-        times = index[:, None] + np.minimum(steps, closing[:, None])
-        first = self.history.at("start", index)[:, None]
-        return self.history.frames(times, first, self._buffer("frames", times.shape))
-
-    def _bootstrap(self, index: IntArray, reach: IntArray) -> Frames:
-        """The observation `reach` transitions after t; only `published` crosses the end."""
-        history = self.history
-        times = index + reach
-        if self.cut == "published":
-            number = history.at("transition", index) + reach
-            times = history.time_of.take(number % history.slots)
-        return history.observations(times, self._buffer("bootstrap", (len(times), history.stack)))
-
     def _buffer(self, use: str, shape: tuple[int, ...]) -> Frames:
         """Memory for (B, T) frames, reused by every sample of this shape."""
         key: tuple[str | int, ...] = (use, *shape)
@@ -354,62 +383,6 @@ class Replay:
             frame = self.history.frame
             self._buffers[key] = np.empty((*shape, *frame.shape[1:]), frame.dtype)
         return self._buffers[key]
-
-    def _settings(self) -> dict[str, Any]:
-        frame = self.history.frame
-        return {
-            "capacity": self.history.capacity,
-            "frame_shape": list(frame.shape[1:]),
-            "frame_dtype": frame.dtype.str,
-            "stack": self.history.stack,
-            "n_step": self.n_step,
-            "discount": self.discount,
-            "jumps": self.jumps,
-            "window": self.window_limit,
-            "priority_exponent": self.priority_exponent,
-            "cut": self.cut,
-            "new_priority": self.new_priority,
-            "draws": self.draws,
-            "extras": {n: [list(x.shape[1:]), x.dtype.str] for n, x in self.extras.items()},
-        }
-
-
-def read_window(
-    history: History, index: IntArray, length: int, jumps: int, out: Frames | None = None
-) -> Window:
-    """The `length` transitions from each of `index` (B,) on; frames are written to `out`."""
-    history.check_stored(index)
-    number = history.at("transition", index)
-    if number.max() + length > history.n_transitions:
-        raise IndexError(
-            f"{length} transitions from time {index[number.argmax()]} are not all stored yet;"
-            f" create the replay with window={length} to sample only those that are"
-        )
-    times = history.following(index, length)
-    # Entries of one episode are contiguous; zeros replace frames before its first one.
-    every = np.concatenate([index[:, None] + np.arange(1 - history.stack, 0), times], axis=1)
-    start = history.at("start", times)
-    depth = np.lib.stride_tricks.sliding_window_view(every, history.stack, axis=1)
-    terminated, truncated = history.at("terminated", times), history.at("truncated", times)
-    end = first_end(terminated, truncated)[:, None]
-    actions = history.at("action", times)
-    return Window(
-        times=times,
-        frames=history.frames(every, start[:, :1], out),
-        seen=depth >= start[:, :, None],
-        shown=np.minimum(np.arange(length), np.where(end <= jumps, end, length)),
-        actions=actions,
-        previous=np.concatenate([_actions_before(history, number), actions[:, :-1]], axis=1),
-        terminated=terminated,
-        truncated=truncated,
-    )
-
-
-def _actions_before(history: History, number: IntArray) -> IntArray:
-    """The actions (B, 1) of the transitions before `number` (B,), 0 where not stored."""
-    times = history.time_of.take((number - 1) % history.slots)
-    stored = (number > 0) & history.is_stored(times)
-    return np.where(stored, history.at("action", times), 0)[:, None]
 
 
 PIECE = 512  # entries per file; only the last file (at most 3.6 MB of Atari frames) is rewritten

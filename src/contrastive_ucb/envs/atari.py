@@ -26,37 +26,43 @@ observation of a life is the last one of the previous life.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
-import ale_py
-import cv2
 import numpy as np
-from ale_py.roms import get_rom_path
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.envs.atari_names import game_name, name_key, roms
-from contrastive_ucb.envs.frames import Frame, Picture, Step
-from contrastive_ucb.envs.snapshot import ReplayedEnv
+from contrastive_ucb.envs.frames import Frame, FrameEnv, Picture, Step
 
 FRAME_SKIP = 4
 SCREEN = 84
 MAX_STEPS = 27_000
 EMULATOR_SEED = 0  # ALE is deterministic without sticky actions; fixed as a precaution
 NO_OP = 0  # in every game
+# fmt: off
+ATARI_100K = (
+    "Alien", "Amidar", "Assault", "Asterix", "BankHeist", "BattleZone", "Boxing", "Breakout",
+    "ChopperCommand", "CrazyClimber", "DemonAttack", "Freeway", "Frostbite", "Gopher", "Hero",
+    "Jamesbond", "Kangaroo", "Krull", "KungFuMaster", "MsPacman", "Pong", "PrivateEye", "Qbert",
+    "RoadRunner", "Seaquest", "UpNDown",
+)
+# fmt: on
+TWO_PLAYERS_ONLY = ("combat", "joust", "maze_craze", "warlords")  # ALE exits on these
 
 
 @dataclass(frozen=True)
 class Rules:
     """Details in which the published codes differ.
 
-    resize      OpenCV's interpolation
+    resize      OpenCV's interpolation, INTER_...
     noops       smallest and largest number of no-ops at the start of a game
     reset_noop  whether one more no-op precedes them
     life_noop   when a no-op follows a lost life: "never", "training" or "always"
     """
 
-    resize: int = cv2.INTER_LINEAR
+    resize: str = "LINEAR"
     noops: tuple[int, int] = (1, 30)
     reset_noop: bool = False
     life_noop: str = "never"
@@ -65,12 +71,12 @@ class Rules:
 RULES = {
     "standard": Rules(),
     "spr-release": Rules(reset_noop=True, life_noop="always"),
-    "dopamine": Rules(resize=cv2.INTER_AREA, noops=(0, 29)),
+    "dopamine": Rules(resize="AREA", noops=(0, 29)),
     "curl-release": Rules(noops=(0, 29), life_noop="training"),
 }
 
 
-class Atari(ReplayedEnv):
+class Atari(FrameEnv):
     """One game, by any spelling of its name.
 
     rules  one of `RULES`
@@ -92,7 +98,13 @@ class Atari(ReplayedEnv):
         super().__init__(seed=seed, role=role)
         if rules not in RULES:
             raise UserError(f"no Atari rules are called {rules!r}; choose from {', '.join(RULES)}")
+        import ale_py
+        import cv2
+        from ale_py.roms import get_rom_path
+
         self.rules_name, self.rules = rules, RULES[rules]
+        interpolation = getattr(cv2, f"INTER_{self.rules.resize}")
+        self._resize = partial(cv2.resize, dsize=(SCREEN, SCREEN), interpolation=interpolation)
         rom = roms()[name_key(game)]
         self.name = game_name(rom)
         self.training = training
@@ -117,7 +129,7 @@ class Atari(ReplayedEnv):
             self._ale.act(NO_OP)
         self._lives = self._ale.lives()
         self._ale.getScreenGrayscale(self._screens[1])
-        return self._shrunk(self._screens[1])
+        return np.asarray(self._resize(self._screens[1]))[None]
 
     def _advance(self, action: int) -> Step:
         raw_reward = float(self._repeat(self._action_set[action]))
@@ -128,7 +140,7 @@ class Atari(ReplayedEnv):
         terminated = game_over or (self.training and lost_life)
         truncated = self.n_steps == MAX_STEPS and not game_over
         return Step(
-            frame=self._shrunk(np.maximum(*self._screens)),
+            frame=np.asarray(self._resize(np.maximum(*self._screens)))[None],  # (1, 84, 84)
             reward=float(np.sign(raw_reward)) if self.training else raw_reward,
             raw_reward=raw_reward,
             terminated=terminated,
@@ -169,7 +181,34 @@ class Atari(ReplayedEnv):
     def _identity(self) -> dict[str, Any]:
         return super()._identity() | {"training": self.training, "rules": self.rules_name}
 
-    def _shrunk(self, screen: Picture) -> Frame:
-        """The screen (210, 160) as a frame (1, 84, 84)."""
-        size = (SCREEN, SCREEN)
-        return np.asarray(cv2.resize(screen, size, interpolation=self.rules.resize))[None]
+
+# --- Names of games --------------------------------------------------------------------------
+
+
+def atari_name(name: str) -> str | None:
+    """The canonical name of any spelling of a game; None if there is no such game."""
+    rom = roms().get(name_key(name))
+    return None if rom is None else game_name(rom)
+
+
+def name_key(name: str) -> str:
+    """Key shared by all spellings: "ALE/RoadRunner-v5", "road_runner" -> "roadrunner"."""
+    name = re.sub(r"((NoFrameskip|Deterministic)?-v\d+)?$", "", name.removeprefix("ALE/"))
+    return re.sub("[^a-z0-9]", "", name.lower())
+
+
+def game_name(rom: str) -> str:
+    """Canonical name of a ROM: "road_runner" -> "RoadRunner"."""
+    return rom.title().replace("_", "")
+
+
+@cache
+def roms() -> dict[str, str]:
+    """Key -> ROM of all single-player games; without ale-py those of Atari 100K."""
+    try:
+        from ale_py.roms import get_all_rom_ids
+    except ImportError:
+        ids = [re.sub(r"(?<=.)([A-Z])", r"_\1", game).lower() for game in ATARI_100K]
+    else:
+        ids = [rom for rom in get_all_rom_ids() if rom not in TWO_PLAYERS_ONLY]
+    return {name_key(rom): rom for rom in ids}

@@ -14,8 +14,7 @@ import numpy as np
 
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import stream
-from contrastive_ucb.envs.frames import Frame, Picture, Step
-from contrastive_ucb.envs.snapshot import ReplayedEnv
+from contrastive_ucb.envs.frames import Frame, FrameEnv, Picture, Step
 from contrastive_ucb.envs.tabular import TabularMDP
 
 MOVE_COST = 0.01  # total cost of N moves to the right
@@ -51,7 +50,7 @@ class DeepSea(TabularMDP):
         )
 
 
-class DeepSeaGrid(ReplayedEnv):
+class DeepSeaGrid(FrameEnv):
     """`DeepSea` with one-hot frames (N * N,) of the cell; all zeros at the end of the episode.
 
     The seed determines the actions that move right, so training and evaluation share one task.

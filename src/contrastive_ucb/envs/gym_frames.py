@@ -6,13 +6,11 @@
 | other numbers with one or two axes           | float32, flattened   |
 | Discrete, MultiDiscrete, MultiBinary         | float32, one-hot     |
 
-Rewards are not changed, and time limits truncate. An environment is given as an id, an instance or
-a factory (see `make_gym`).
+Rewards are not changed, and time limits truncate.
 """
 
 from __future__ import annotations
 
-import copy
 import os
 import sys
 from collections.abc import Callable
@@ -23,11 +21,9 @@ import numpy as np
 from gymnasium import spaces
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.envs.frames import Frame, Picture, Step
-from contrastive_ucb.envs.snapshot import ReplayedEnv
+from contrastive_ucb.envs.frames import Frame, FrameEnv, Picture, Step
 
 GymEnv = gymnasium.Env[Any, Any]
-GymSpec = str | GymEnv | Callable[[], GymEnv]  # id, instance or factory
 DEFAULT_RANGE = (-10.0, 10.0)  # for rewards of about the size and frequency of Atari's
 VALUE_RANGES = {  # smallest and largest return at discount .99, where the default is too small
     "Acrobot-v1": (-100.0, 0.0),
@@ -39,26 +35,25 @@ VALUE_RANGES = {  # smallest and largest return at discount .99, where the defau
 }
 
 
-class GymFrames(ReplayedEnv):
+class GymFrames(FrameEnv):
     """A Gymnasium environment as a `FrameEnv`.
 
-    env          id, instance or factory; an instance is copied
-    name         in messages and saved states; default: id, or name of the class or factory
+    name         id; `module:Env-v0` also imports modules of the current directory
+    make         function that returns a new environment; None: `gymnasium.make` of the id
     value_range  smallest and largest return; None: `VALUE_RANGES` or the default range
     """
 
     def __init__(
         self,
-        env: GymSpec,
+        name: str,
+        make: Callable[[], GymEnv] | None = None,
         *,
-        name: str = "",
         seed: int = 0,
         role: str = "train",
         value_range: tuple[float, float] | None = None,
     ):
         super().__init__(seed=seed, role=role)
-        self.name = name = name or gym_name(env)
-        self._env = make_gym(env)
+        self.name, self._env = name, _make_by_id(name) if make is None else make()
         actions, self._space = self._env.action_space, self._env.observation_space
         if not isinstance(actions, spaces.Discrete):
             raise UserError(
@@ -113,35 +108,6 @@ class GymFrames(ReplayedEnv):
         return f"at step {self.n_steps} of episode {self.episode}"
 
 
-def make_gym(env: GymSpec) -> GymEnv:
-    """A new environment.
-
-    - id: `gymnasium.make`; `module:Env-v0` also imports modules of the current directory
-    - factory: its result
-    - instance: a copy, so that training and evaluation do not share state
-    """
-    if isinstance(env, str):
-        return _make_by_id(env)
-    if isinstance(env, gymnasium.Env):
-        return _copied(env)
-    made = env() if callable(env) else env
-    if not isinstance(made, gymnasium.Env):
-        raise UserError(
-            f"an environment must be an id, a gymnasium.Env or a function that returns one, got"
-            f" {type(made).__name__}"
-        )
-    return made
-
-
-def gym_name(env: GymSpec) -> str:
-    """Name for messages: the id, or the name of the class or function."""
-    if isinstance(env, str):
-        return env
-    if isinstance(env, gymnasium.Env):
-        return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-    return str(getattr(env, "__name__", type(env).__name__))
-
-
 def _make_by_id(name: str) -> GymEnv:
     if ":" in name and (folder := os.getcwd()) not in sys.path:
         sys.path.append(folder)  # the command line does not include it
@@ -153,19 +119,6 @@ def _make_by_id(name: str) -> GymEnv:
     except (gymnasium.error.Error, ImportError) as error:
         raise UserError(f"Gymnasium cannot make {name!r}: {error}") from error
     return env
-
-
-def _copied(env: GymEnv) -> GymEnv:
-    """A deep copy, or a new environment from its spec if it cannot be copied."""
-    try:
-        return copy.deepcopy(env)
-    except Exception as error:  # whatever a native simulator raises
-        if env.spec is None:
-            raise UserError(
-                f"{gym_name(env)} cannot be copied ({type(error).__name__}); pass a function that "
-                "returns a new environment"
-            ) from error
-        return gymnasium.make(env.spec, disable_env_checker=True)
 
 
 def _image_shape(name: str, space: spaces.Space[Any]) -> tuple[int, int, int] | None:

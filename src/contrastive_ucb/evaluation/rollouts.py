@@ -12,8 +12,8 @@ random policy and the best constant action, are evaluated in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,9 +22,8 @@ from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.history import Frames
-from contrastive_ucb.envs.atari_names import game_name, roms
 from contrastive_ucb.envs.frames import FrameEnv
-from contrastive_ucb.envs.registry import canonical_name, make_deep_env, make_eval_envs
+from contrastive_ucb.envs.registry import canonical_name, is_atari, make_deep_env, make_eval_envs
 
 ATARI_EPISODES = 100
 EPISODES = 20
@@ -53,16 +52,6 @@ def n_evaluations(env: str) -> int:
 def default_episodes(env: str) -> int:
     """Episodes per evaluation in `env`, a canonical name, unless the user chose another number."""
     return ATARI_EPISODES if is_atari(env) else EPISODES
-
-
-def is_atari(env: str) -> bool:
-    """Whether `env`, a canonical name of `envs/registry.py`, is an Atari game."""
-    return env in _atari_names()
-
-
-@cache
-def _atari_names() -> frozenset[str]:
-    return frozenset(game_name(rom) for rom in roms().values())
 
 
 # Episodes
@@ -103,7 +92,8 @@ def evaluate(
     ]
     scores = np.zeros(episodes)
     while slots:
-        actions = agent.best(np.stack([slot.observation() for slot in slots]))
+        frames = np.stack([slot.frames for slot in slots])  # (B, stack, C, ...)
+        actions = agent.best(frames.reshape(len(slots), -1, *frames.shape[3:]))
         for slot, action in zip(slots, actions, strict=True):
             slot.play(int(action), epsilon, scores)
         slots = [slot for slot in slots if slot.episodes]
@@ -143,13 +133,8 @@ class _Slot:
 
     def __init__(self, env: FrameEnv, random: np.random.Generator, episodes: Sequence[int]):
         self.env, self.random, self.episodes = env, random, episodes
-        first = env.reset()
-        self.frames: Frames = np.zeros((env.stack, *env.frame_shape), first.dtype)
-        self.frames[-1] = first  # as in replay, frames before the first one are zero
-
-    def observation(self) -> Frames:
-        """(stack * C, ...), oldest frame first"""
-        return self.frames.reshape(-1, *self.frames.shape[2:])
+        self.frames: Frames = np.zeros((env.stack, *env.frame_shape), env.reset().dtype)
+        self.frames[-1] = env.frame  # as in replay, frames before the first one are zero
 
     def play(self, best: int, epsilon: float, scores: Array) -> None:
         """Take one step; if it ends an episode, store the score at the episode's index."""
@@ -171,32 +156,31 @@ class _Slot:
 # Controls
 
 
-class ConstantPolicy:
-    """Always takes the same action."""
+class Control:
+    """A policy that does not look at observations.
 
-    def __init__(self, action: int):
-        self.action = action
+    draw  number of actions -> actions
+    """
 
-    def best(self, observations: Frames) -> IntArray:
-        return np.full(len(observations), self.action, dtype=np.int64)
-
-
-class RandomPolicy:
-    """Draws actions uniformly from `n_actions`."""
-
-    def __init__(self, n_actions: int, random: np.random.Generator):
-        self.n_actions, self.random = n_actions, random
+    def __init__(self, draw: Callable[[int], Any]):
+        self.draw = draw
 
     def best(self, observations: Frames) -> IntArray:
-        return self.random.integers(self.n_actions, size=len(observations))
+        actions: IntArray = self.draw(len(observations))
+        return actions
+
+
+def constant(action: int) -> Control:
+    """The policy that always takes the same action."""
+    return Control(lambda count: np.full(count, action, dtype=np.int64))
 
 
 def random_control(env: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Records of the random policy, one per seed."""
     records = []
     for seed in seeds:
-        policy = RandomPolicy(n_actions(env, seed), stream(seed, "random policy"))
-        records.append(_record("random", env, seed, policy))
+        draw = partial(stream(seed, "random policy").integers, 0, n_actions(env, seed))
+        records.append(_record("random", env, seed, Control(draw)))
     return records
 
 
@@ -214,7 +198,7 @@ def constant_control(env: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
         means = constant_scores(env, seed) if common is None else common
         action = int(means.argmax())
         choice = {"action": action, "means_of_actions": means.tolist()}
-        records.append(_record("constant", env, seed, ConstantPolicy(action)) | choice)
+        records.append(_record("constant", env, seed, constant(action)) | choice)
     return records
 
 
@@ -224,7 +208,7 @@ def constant_scores(env: str, seed: int) -> Array:
     The episodes are not part of any evaluation of an agent, which uses environments with numbers
     below `CHOICE_EPISODES`.
     """
-    policies = map(ConstantPolicy, range(n_actions(env, seed)))
+    policies = map(constant, range(n_actions(env, seed)))
     return np.array(
         [evaluate(policy, env, seed, CHOICE_EPISODES, 0.0, index=1).mean() for policy in policies]
     )

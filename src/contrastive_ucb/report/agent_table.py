@@ -8,7 +8,7 @@ from typing import Any
 
 from contrastive_ucb.agents.deep.config import RainbowConfig
 from contrastive_ucb.agents.deep.presets import ALGORITHMS, DEEP_PRESETS, configure
-from contrastive_ucb.representation.encoder_shapes import choose_encoder
+from contrastive_ucb.envs.frames import choose_encoder
 
 Settings = dict[str, dict[str, Any]]  # agent: setting: value
 

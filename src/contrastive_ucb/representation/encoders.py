@@ -1,6 +1,14 @@
 """Encoders from observations to latents, and constructors of linear and convolutional layers.
 
-`encoder_shapes.py` lists the encoders. Every layer is followed by a ReLU. Initial weights are drawn
+| name             | layers                                        | latent of 84x84 or 10x10     |
+|------------------|-----------------------------------------------|------------------------------|
+| `atari`          | conv 32@8x8/4, 64@4x4/2, 64@3x3/1 (Nature DQN) | (64, 7, 7)                   |
+| `atari-same`     | the same with SAME padding (Dopamine)         | (64, 11, 11)                 |
+| `data-efficient` | conv 32@5x5/5, 64@5x5/5 (CURL)                | (64, 3, 3)                   |
+| `minatar`        | conv 16@3x3/1                                 | (16, 8, 8)                   |
+| `mlp`            | linear layers on the flattened input          | (width of the last layer,)   |
+
+Every layer is followed by a ReLU. Initial weights are drawn
 from the caller's random stream, never from torch's global generator.
 """
 
@@ -16,17 +24,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive_ucb.representation.encoder_shapes import (
-    CONVOLUTIONS,
-    SAME,
-    choose_encoder,
-    latent_shape,
-    same_padding,
-)
+from contrastive_ucb.envs.frames import choose_encoder
 from contrastive_ucb.representation.layers import channels_last, products_in, rescale
 
 Layer = TypeVar("Layer", bound=nn.Module)
 Initializer = Literal["torch", "xavier"]
+NATURE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+CONVOLUTIONS = {  # (channels, kernel, stride) of each layer, no padding unless listed in SAME
+    "atari": NATURE,
+    "atari-same": NATURE,
+    "data-efficient": ((32, 5, 5), (64, 5, 5)),
+    "minatar": ((16, 3, 1),),
+}
+SAME = ("atari-same",)  # zero-padded so that stride s divides a side by s, rounded up
+ENCODERS = (*CONVOLUTIONS, "mlp")
 
 
 class Encoder(nn.Module):
@@ -79,6 +90,34 @@ class Encoder(nn.Module):
                 latent = layer(latent).relu_()
         latent = latent.to(observations.dtype)
         return rescale(latent) if self.rescaled else latent
+
+
+def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    """Zeros before and after a side of `size` pixels for SAME padding in TensorFlow and Flax."""
+    total = max(((size - 1) // stride) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+def latent_shape(name: str, shape: Sequence[int], hidden: Sequence[int]) -> tuple[int, ...]:
+    """Shape of the latent of one observation; the error for an unsuitable encoder names another."""
+    if name not in ENCODERS:
+        raise ValueError(f"unknown encoder {name!r}; choose one of {', '.join(ENCODERS)}")
+    if name == "mlp":
+        if not hidden or min(*shape, *hidden) < 1:
+            raise ValueError(f"encoder 'mlp' needs sizes of at least 1, got {shape} and {hidden}")
+        return (hidden[-1],)
+    better = choose_encoder(shape)
+    if len(shape) != 3:
+        raise ValueError(f"encoder {name!r} needs (C, H, W), got {tuple(shape)}; pass {better!r}")
+    height, width = shape[1:]
+    for _, kernel, stride in CONVOLUTIONS[name]:
+        if name in SAME:
+            height += sum(same_padding(height, kernel, stride))
+            width += sum(same_padding(width, kernel, stride))
+        height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
+        if min(height, width) < 1:
+            raise ValueError(f"frames {tuple(shape)} are too small for {name!r}; pass {better!r}")
+    return CONVOLUTIONS[name][-1][0], height, width
 
 
 def _same_pads(images: Tensor, layer: nn.Conv2d) -> tuple[int, int, int, int]:

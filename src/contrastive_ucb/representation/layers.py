@@ -42,11 +42,6 @@ def flatten(latent: Tensor) -> Tensor:
 # --- Precision -------------------------------------------------------------------------------
 
 
-def dtype_of(precision: str) -> torch.dtype | None:
-    """The data type that layers round to; None for no rounding."""
-    return torch.bfloat16 if precision == "bfloat16" else None
-
-
 def products_in(
     rounded: torch.dtype | None, device: torch.device
 ) -> AbstractContextManager[object]:

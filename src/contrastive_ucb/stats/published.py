@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.envs.atari_names import ATARI_100K, name_key
+from contrastive_ucb.envs.atari import ATARI_100K, name_key
 from contrastive_ucb.stats.aggregate import human_normalised
 
 Source = Literal["paper", "released", "later"]

@@ -311,7 +311,7 @@ def test_updates_rebuild_sigma_with_current_features() -> None:
     times = times[~replay.history.at("closing", times)]
     latent = agent.network.encoder(torch.from_numpy(replay.observations(times)))
     phi = agent.network.head.hidden(latent, noisy=False).detach().double()
-    taken = replay.actions(times)
+    taken = replay.history.at("action", times)
     expected = torch.stack([
         0.5 * torch.eye(phi.shape[1], dtype=torch.float64) + phi[taken == a].mT @ phi[taken == a]
         for a in range(agent.n_actions)

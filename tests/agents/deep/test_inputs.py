@@ -6,7 +6,7 @@ import torch
 from agents.deep_play import draw, learner, started
 
 from contrastive_ucb.agents.deep.config import RainbowConfig
-from contrastive_ucb.agents.deep.inputs import PAD, Inputs
+from contrastive_ucb.agents.deep.network import PAD, Inputs
 from contrastive_ucb.agents.deep.presets import configure
 from contrastive_ucb.data.replay import Batch
 

@@ -68,7 +68,7 @@ def test_settings_equal_the_published_table(name: str) -> None:
 
 @pytest.mark.parametrize(("algo", "length"), EPSILON_STEPS.items())
 def test_epsilon_steps_scale_with_the_length_of_runs(algo: str, length: int) -> None:
-    assert DEEP_PRESETS[algo].epsilon_steps == length
+    assert configure(algo, {}).epsilon_steps == length
     # Runs on MinAtar are a tenth as long, those with vectors a twentieth.
     assert configure(algo, {}, MINATAR).epsilon_steps == length // 10
     assert configure(algo, {}, VECTOR).epsilon_steps == length // 20
@@ -126,14 +126,15 @@ def test_frame_defaults_and_overrides() -> None:
     own = configure("spr-ucb", {"n_step": 7, "bonus.room": 1.0}, VECTOR)
     assert (own.n_step, own.bonus.room, own.hidden) == (7, 1.0, small.hidden)
     assert configure("spr", {}, MINATAR).hidden == 128
-    for algo, config in DEEP_PRESETS.items():
+    for algo in DEEP_PRESETS:
+        config = configure(algo, {})
         assert configure(algo, {}, ATARI) == config
 
 
 def test_bonus_setting_without_a_bonus_raises() -> None:
     with pytest.raises(ValueError, match=r"bonus.feature=hidden has no effect without a bonus"):
         configure("spr", {"bonus.feature": "hidden"}, ATARI)
-    assert configure("spr", {"bonus.feature": "probs"}, ATARI) == DEEP_PRESETS["spr"]
+    assert configure("spr", {"bonus.feature": "probs"}, ATARI) == configure("spr", {})
     assert configure("spr", {"bonus.feature": "hidden", "bonus.scale": 1.0}, ATARI).bonus.is_on
 
 

@@ -113,7 +113,7 @@ class DeepBonus:
         if self.is_previous:
             actions = torch.from_numpy(replay.window(batch.index, self.n_step).previous)
         else:
-            actions = torch.from_numpy(replay.actions(batch.steps))
+            actions = torch.from_numpy(replay.history.at("action", batch.steps))
         feature = self.feature(latent.detach(), actions[:, 0].to(latent.device)).cpu()
         if self.config.pairs == "sampled":
             self.counted.observe(feature, self._block(actions[:, 0]))
@@ -156,7 +156,7 @@ class DeepBonus:
             return
         times = visits(replay)
         chosen = stratified(times, self.config.rebuild_sample, rng)
-        actions = torch.from_numpy(replay.actions(chosen))
+        actions = torch.from_numpy(replay.history.at("action", chosen))
         latent = encode(replay.observations(chosen))
         feature = self.feature(latent, actions.to(latent.device)).cpu()
         replay.set_extra(FEATURE, chosen, self._to_storage(feature))

@@ -16,7 +16,7 @@ from typing import Any
 
 from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
 from contrastive_ucb.core.checks import check_names, hint
-from contrastive_ucb.representation.encoder_shapes import choose_encoder
+from contrastive_ucb.envs.frames import choose_encoder
 
 
 @dataclass(frozen=True)
@@ -59,81 +59,81 @@ SPR_RELEASE: dict[str, Any] = {
     "draws": "independent",  # rlpyt's sum tree
     "priority": "clamped-kl",  # algos.py
 }
-DER = RainbowConfig(
+DER: dict[str, Any] = {
     **DOPAMINE,
-    hidden=512,  # Dopamine's FullRainbowNetwork
-    streams=1,  # FullRainbowNetwork: one hidden layer before value and advantage
-    noisy=0.1,  # van Hasselt et al., table of settings
-    epsilon=(0.0, 0.0),  # van Hasselt et al.: exploration by noise
-    updates_per_step=1.0,  # DER.gin, update_period
-    first_update=1600,  # DER.gin, min_replay_history
-    target_every=2000,  # DER.gin, target_update_period
-    augment=False,  # DER.gin, data_augmentation
-    noise_draws="per-pass",  # full_rainbow_agent.py
-)
-DRQ = RainbowConfig(
+    "hidden": 512,  # Dopamine's FullRainbowNetwork
+    "streams": 1,  # FullRainbowNetwork: one hidden layer before value and advantage
+    "noisy": 0.1,  # van Hasselt et al., table of settings
+    "epsilon": (0.0, 0.0),  # van Hasselt et al.: exploration by noise
+    "updates_per_step": 1.0,  # DER.gin, update_period
+    "first_update": 1600,  # DER.gin, min_replay_history
+    "target_every": 2000,  # DER.gin, target_update_period
+    "augment": False,  # DER.gin, data_augmentation
+    "noise_draws": "per-pass",  # full_rainbow_agent.py
+}
+DRQ: dict[str, Any] = {
     **DOPAMINE,
-    hidden=512,  # as DER
-    streams=1,  # as DER
-    distributional=False,  # DrQ.gin; Huber, Kostrikov et al.
-    noisy=0.0,  # DrQ.gin
-    priority_exponent=0.0,  # DrQ.gin, replay_scheme uniform
-    epsilon=(1.0, 0.1),  # DrQ.gin, epsilon_train
-    epsilon_steps=5000,  # DrQ.gin, epsilon_decay_period
-    eval_epsilon=0.05,  # DrQ.gin
-    updates_per_step=1.0,  # DrQ.gin, update_period
-    first_update=1600,  # DrQ.gin, min_replay_history
-    double_view="shared",  # atari_100k_rainbow_agent.py: s' is augmented once
-    largest_offset=7,  # atari_100k_rainbow_agent.py
-    bonus=BonusConfig(feature="hidden"),  # ours: no probabilities without C51
-)
-SPR = RainbowConfig(spr_weight=5.0)  # Schwarzer et al., appendix
-DEEP_PRESETS: dict[str, RainbowConfig] = {
-    "rainbow": RainbowConfig(
-        new_priority="largest",  # Schaul et al. 2016
+    "hidden": 512,  # as DER
+    "streams": 1,  # as DER
+    "distributional": False,  # DrQ.gin; Huber, Kostrikov et al.
+    "noisy": 0.0,  # DrQ.gin
+    "priority_exponent": 0.0,  # DrQ.gin, replay_scheme uniform
+    "epsilon": (1.0, 0.1),  # DrQ.gin, epsilon_train
+    "epsilon_steps": 5000,  # DrQ.gin, epsilon_decay_period
+    "eval_epsilon": 0.05,  # DrQ.gin
+    "updates_per_step": 1.0,  # DrQ.gin, update_period
+    "first_update": 1600,  # DrQ.gin, min_replay_history
+    "double_view": "shared",  # atari_100k_rainbow_agent.py: s' is augmented once
+    "largest_offset": 7,  # atari_100k_rainbow_agent.py
+    "bonus": BonusConfig(feature="hidden"),  # ours: no probabilities without C51
+}
+SPR: dict[str, Any] = {"spr_weight": 5.0}  # Schwarzer et al., appendix
+DEEP_PRESETS: dict[str, dict[str, Any]] = {
+    "rainbow": {
+        "new_priority": "largest",  # Schaul et al. 2016
         # The rest: Hessel et al., table of hyperparameters.
-        hidden=512,
-        n_step=3,
-        learning_rate=6.25e-5,
-        epsilon=(0.0, 0.0),  # exploration by noise
-        updates_per_step=0.25,
-        first_update=20_000,  # 80,000 frames
-        target_every=2000,  # 32,000 frames
-        augment=False,
-    ),
+        "hidden": 512,
+        "n_step": 3,
+        "learning_rate": 6.25e-5,
+        "epsilon": (0.0, 0.0),  # exploration by noise
+        "updates_per_step": 0.25,
+        "first_update": 20_000,  # 80,000 frames
+        "target_every": 2000,  # 32,000 frames
+        "augment": False,
+    },
     "der": DER,
-    "otr": replace(
-        DER,
+    "otr": {
+        **DER,
         # OTRainbow.gin:
-        n_step=3,  # update_horizon
-        learning_rate=6.25e-5,  # that of Rainbow
-        noisy=0.0,
-        epsilon=(1.0, 0.01),
-        epsilon_steps=50_000,
-        dueling=False,
-        double=False,
-        updates_per_step=8.0,  # num_updates_per_train_step
-        first_update=20_000,  # min_replay_history
-        target_every=4000,  # target_update_period: 500 steps of 8 updates
-    ),
+        "n_step": 3,  # update_horizon
+        "learning_rate": 6.25e-5,  # that of Rainbow
+        "noisy": 0.0,
+        "epsilon": (1.0, 0.01),
+        "epsilon_steps": 50_000,
+        "dueling": False,
+        "double": False,
+        "updates_per_step": 8.0,  # num_updates_per_train_step
+        "first_update": 20_000,  # min_replay_history
+        "target_every": 4000,  # target_update_period: 500 steps of 8 updates
+    },
     "drq": DRQ,
-    "drq-eps": replace(DRQ, epsilon=(1.0, 0.01), eval_epsilon=0.001),  # DrQ_eps.gin
-    "curl": replace(  # the code of Laskin et al., which does not build on Dopamine
-        DER,
-        atari="curl-release",  # env.py
-        initializer="torch",  # model.py
-        clip_norm=10.0,  # --norm-clip
-        importance=(0.4, 1.0),  # --priority-weight
-        noise_draws="per-update",  # agent.py
-        bias_sigma="outputs",  # model.py
-        encoder="data-efficient",  # --architecture
-        hidden=256,  # --hidden-size, per stream
-        streams=2,  # model.py
-        n_step=20,  # --multi-step
-        curl_weight=1.0,  # except in GAME_SETTINGS
-    ),
+    "drq-eps": {**DRQ, "epsilon": (1.0, 0.01), "eval_epsilon": 0.001},  # DrQ_eps.gin
+    "curl": {  # the code of Laskin et al., which does not build on Dopamine
+        **DER,
+        "atari": "curl-release",  # env.py
+        "initializer": "torch",  # model.py
+        "clip_norm": 10.0,  # --norm-clip
+        "importance": (0.4, 1.0),  # --priority-weight
+        "noise_draws": "per-update",  # agent.py
+        "bias_sigma": "outputs",  # model.py
+        "encoder": "data-efficient",  # --architecture
+        "hidden": 256,  # --hidden-size, per stream
+        "streams": 2,  # model.py
+        "n_step": 20,  # --multi-step
+        "curl_weight": 1.0,  # except in GAME_SETTINGS
+    },
     "spr": SPR,
-    "spr-ucb": replace(SPR, bonus=BonusConfig(scale=1.0)),
+    "spr-ucb": {**SPR, "bonus": BonusConfig(scale=1.0)},
 }
 # Differences of an agent in single games, by canonical name (code of Laskin et al.).
 GAME_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
@@ -246,7 +246,9 @@ def configure(
     """
     if algo not in DEEP_PRESETS:
         raise ValueError(f"no agent is called {algo!r}; {hint(algo, DEEP_PRESETS)}")
-    config = _replace(DEEP_PRESETS[algo], GAME_SETTINGS.get(algo, {}).get(game, {}))
+    config = _replace(
+        RainbowConfig(**DEEP_PRESETS[algo]), GAME_SETTINGS.get(algo, {}).get(game, {})
+    )
     defaults = frame_settings(config, frame_shape) if frame_shape else {}
     if (name := settings.get("bonus.preset")) is not None:
         if name not in BONUSES:

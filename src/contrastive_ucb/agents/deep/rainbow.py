@@ -37,15 +37,20 @@ from torch import Tensor, nn
 
 from contrastive_ucb.agents.deep.bonus import DeepBonus
 from contrastive_ucb.agents.deep.config import RainbowConfig
-from contrastive_ucb.agents.deep.inputs import Inputs
-from contrastive_ucb.agents.deep.network import Network
-from contrastive_ucb.agents.deep.optim import error_location, gradient_step, not_finite
+from contrastive_ucb.agents.deep.network import (
+    Inputs,
+    Network,
+    error_location,
+    gradient_step,
+    not_finite,
+)
 from contrastive_ucb.core.arrays import IntArray
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
 from contrastive_ucb.data.history import Frames
 from contrastive_ucb.data.replay import Batch, Replay
 from contrastive_ucb.planning.categorical import (
     cross_entropy,
+    expected_value,
     huber,
     kl_priority,
     project_categorical,
@@ -131,16 +136,15 @@ class Rainbow:
         if forced is not None and not stores_features:
             return forced, {}
         latent = self.network.encoder(self.inputs.plain(observation[None]))
-        action = self._greedy(latent) if forced is None else forced
+        action = forced
+        if action is None:
+            if self.n_updates == 0 or self.config.noise_draws == "per-pass":
+                self._sample_noise()
+            q = self.network.q_values(latent)[0]
+            if self.bonus is not None and self.config.bonus.optimistic:
+                q = q + self.bonus.of_all(latent)[0]
+            action = int(self._argmax(q))
         return action, self.bonus.visit(latent, action) if self.bonus and stores_features else {}
-
-    def _greedy(self, latent: Tensor) -> int:
-        if self.n_updates == 0 or self.config.noise_draws == "per-pass":
-            self._sample_noise()
-        q = self.network.q_values(latent)[0]
-        if self.bonus is not None and self.config.bonus.optimistic:
-            q = q + self.bonus.of_all(latent)[0]
-        return int(self._argmax(q))
 
     @torch.no_grad()
     def best(self, observations: Frames) -> IntArray:
@@ -168,13 +172,19 @@ class Rainbow:
 
     def _update(self, replay: Replay, batch: Batch) -> dict[str, float]:
         network, config = self.network, self.config
-        if self.target is not network and self._target_is_due():
+        skipped = int(config.first_update * config.updates_per_step)  # as if from step 0
+        if self.target is not network and (skipped + self.n_updates) % config.target_every == 0:
             self.target.load_state_dict(network.state_dict())
         now, later = self.inputs.of_batch(batch, self.streams["augment"])
         last = len(later) - len(now)  # where the bootstrap observations begin
         latent = network.encoder(now)
         with torch.no_grad():
-            ahead, next_latent = self._ahead(later, last)
+            if self.lagged is None:
+                latents = self.target.encoder(later)
+                ahead, next_latent = latents[:last], latents[last:]
+            else:
+                ahead = self.lagged["encoder"](later[:last])
+                next_latent = self.target.encoder(later[last:])
             if config.noise_draws == "per-pass":
                 self._sample_noise(shared=True)
             next_probs = self.target.probs(self.target.head(next_latent))  # 1. (B, A, N)
@@ -211,18 +221,6 @@ class Rainbow:
         replay.update_priorities(batch.index, priority.cpu().numpy().astype(np.float64))
         return metrics
 
-    def _target_is_due(self) -> bool:
-        """Whether to copy the target network now; the period is counted from step 0."""
-        skipped = int(self.config.first_update * self.config.updates_per_step)
-        return (skipped + self.n_updates) % self.config.target_every == 0
-
-    def _ahead(self, later: Tensor, last: int) -> tuple[Tensor, Tensor]:
-        """Latents of s_{t+1} .. s_{t+K} (B K, ...) for the SPR targets, and of s_{t+n} (B, ...)."""
-        if self.lagged is None:
-            latents = self.target.encoder(later)
-            return latents[:last], latents[last:]
-        return self.lagged["encoder"](later[:last]), self.target.encoder(later[last:])
-
     def _online(self, batch: Batch, next_input: Tensor, next_latent: Tensor) -> Tensor:
         """z_{t+n} of the online network, which selects the next action.
 
@@ -256,8 +254,10 @@ class Rainbow:
         online      (B, ...)   z_{t+n} by the online network
         next_bonus  (B, A), or (B, 1) zeros
         """
-        double = self.config.double
-        q = self.network.q_values(online) if double else self.network.q(next_probs)
+        if self.config.double:
+            q = self.network.q_values(online)
+        else:
+            q = expected_value(next_probs, self.network.support)
         return (q + next_bonus).argmax(-1)
 
     def _target(
@@ -335,7 +335,7 @@ class Rainbow:
             "network": dict(self.network.state_dict()),
             "target": None if self.target is self.network else dict(self.target.state_dict()),
             "lagged": None if self.lagged is None else dict(self.lagged.state_dict()),
-            "optimiser": self.optimizer.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "bonus": None if self.bonus is None else self.bonus.state_dict(),
             "streams": {name: stream_state(rng) for name, rng in self.streams.items()},
             "n_updates": self.n_updates,
@@ -348,7 +348,7 @@ class Rainbow:
             self.target.load_state_dict(state["target"])
         if self.lagged is not None:
             self.lagged.load_state_dict(state["lagged"])
-        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimiser"])))
+        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimizer"])))
         if self.bonus is not None:
             self.bonus.load_state_dict(state["bonus"])
         self.streams = {name: restore_stream(rng) for name, rng in state["streams"].items()}

@@ -5,7 +5,7 @@
 3. `model_rollouts.py` simulates steps in the world model, starting from stored observations.
 4. `ppo.py` trains the policy on simulated steps only.
 
-`training/simple.py` schedules these phases.
+`trainer.py` schedules these phases.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import numpy as np
 import torch
 
 from contrastive_ucb.agents.deep.config import RainbowConfig
-from contrastive_ucb.agents.deep.inputs import Inputs
-from contrastive_ucb.agents.deep.optim import not_finite
+from contrastive_ucb.agents.deep.network import Inputs, not_finite
 from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.agents.simple.model_rollouts import rollouts
 from contrastive_ucb.agents.simple.ppo import PPO, ActorCritic, Experience, gae, standardized
@@ -31,7 +30,8 @@ from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.planning.categorical import atoms
 from contrastive_ucb.representation.world_model import WorldModel, frame_kind, sample_categorical
 
-STREAMS = ("model", "dream", "ppo")  # the names determine the random numbers
+# Name: random stream. The names of the streams determine the numbers, so "dream" stays.
+STREAMS = {"model": "model", "rollouts": "dream", "ppo": "ppo"}
 
 
 class Simple:
@@ -79,7 +79,7 @@ class Simple:
         support = atoms(*(config.support or value_range), config.reward_atoms).to(device)
         self.world = ModelLearner(model, support, config)
         self.ppo = PPO(ActorCritic(self.inputs.shape, n_actions, config, rng).to(device), config)
-        self.streams = {name: stream(seed, name) for name in STREAMS}
+        self.streams = {name: stream(seed, label) for name, label in STREAMS.items()}
 
     @property
     def n_updates(self) -> int:
@@ -131,7 +131,7 @@ class Simple:
             self.ppo.network,
             world.support,
             replay,
-            self.streams["dream"],
+            self.streams["rollouts"],
             config.rollout_steps,
             config.rollouts,
         )

@@ -24,7 +24,7 @@ from contrastive_ucb.core.checks import (
     check_size,
     hint,
 )
-from contrastive_ucb.representation.encoder_shapes import choose_encoder
+from contrastive_ucb.envs.frames import choose_encoder
 
 
 @dataclass(frozen=True)

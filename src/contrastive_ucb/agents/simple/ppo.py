@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from contrastive_ucb.agents.deep.optim import error_location, gradient_step, not_finite
+from contrastive_ucb.agents.deep.network import error_location, gradient_step, not_finite
 from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.representation.encoders import Encoder, linear
 
@@ -162,12 +162,12 @@ class PPO:
         """A copy, which later updates do not change."""
         state = {
             "network": dict(self.network.state_dict()),
-            "optimiser": self.optimizer.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "n_updates": self.n_updates,
         }
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimiser"])))
+        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimizer"])))
         self.n_updates = state["n_updates"]

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastive_ucb.agents.deep.optim import error_location, gradient_step, not_finite
+from contrastive_ucb.agents.deep.network import error_location, gradient_step, not_finite
 from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.data.history import Windows, read_windows
 from contrastive_ucb.data.replay import Replay
@@ -127,12 +127,12 @@ class ModelLearner:
         """A copy, which later updates do not change."""
         state = {
             "model": dict(self.model.state_dict()),
-            "optimiser": self.optimizer.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "n_updates": self.n_updates,
         }
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimiser"])))
+        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimizer"])))
         self.n_updates = state["n_updates"]

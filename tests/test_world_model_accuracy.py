@@ -11,12 +11,12 @@ import pytest
 import torch
 from agents.simple_play import BREAKOUT, learner
 
+from benchmarks.world_model_accuracy import model_accuracy
 from contrastive_ucb.data.history import read_windows
-from contrastive_ucb.evaluation.world_model_accuracy import model_accuracy
 from contrastive_ucb.planning.categorical import cross_entropy
 from contrastive_ucb.representation.world_model import Outcome
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)

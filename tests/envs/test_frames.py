@@ -15,9 +15,9 @@ from envs.frame_play import play, standing
 
 from contrastive_ucb.core.checkpoint import save_checkpoint
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.envs.atari_names import ATARI_100K
+from contrastive_ucb.envs.atari import ATARI_100K
+from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import make_deep_env
-from contrastive_ucb.envs.snapshot import ReplayedEnv
 
 HAS_ATARI = find_spec("ale_py") is not None and find_spec("cv2") is not None
 NAMES = [
@@ -120,9 +120,7 @@ def test_state_of_another_environment_raises(name: str, seed: int) -> None:
 
 def test_steps_need_a_reset_and_a_valid_action() -> None:
     env = make_deep_env("DeepSea-2", seed=0, training=True)
-    assert isinstance(env, ReplayedEnv)
-    with pytest.raises(Exception, match="no frame yet; call reset"):
-        _ = env.frame
+    assert isinstance(env, FrameEnv)
     with pytest.raises(Exception, match="call reset"):
         env.step(0)
     env.reset()
