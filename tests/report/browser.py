@@ -67,13 +67,13 @@ LAYOUT = """() => {
 }"""
 
 # The least contrast of the texts of each kind with their ground. A canvas knows what every way to
-# write a colour means, and what the filter of a drawing makes of it.
+# write a color means, and what the filter of a drawing makes of it.
 CONTRASTS = """() => {
   const paint = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const parts = (colour, filter = "none") => {
+  const parts = (color, filter = "none") => {
     paint.clearRect(0, 0, 1, 1);
     paint.filter = filter;
-    paint.fillStyle = colour;
+    paint.fillStyle = color;
     paint.fillRect(0, 0, 1, 1);
     return [...paint.getImageData(0, 0, 1, 1).data].map(part => part / 255);
   };
@@ -87,8 +87,8 @@ CONTRASTS = """() => {
     found[kind] = Math.min(found[kind] ?? 21, high / low);
   };
   const ground = e => {
-    const colour = parts(getComputedStyle(e).backgroundColor);
-    return colour[3] === 1 || !e.parentElement ? colour : ground(e.parentElement);
+    const color = parts(getComputedStyle(e).backgroundColor);
+    return color[3] === 1 || !e.parentElement ? color : ground(e.parentElement);
   };
   for (const e of document.querySelectorAll("body *:not(script):not(svg):not(svg *)"))
     if ([...e.childNodes].some(node => node.nodeType === 3 && node.data.trim()))

@@ -151,7 +151,7 @@ def test_what_is_missing_stays_last(browser: Any, tmp_path: Path) -> None:
 
 
 def test_a_drawing_has_no_seam_at_night(browser: Any, made: Callable[[str], Path]) -> None:
-    """The ground around a drawing has the colour that its own white becomes."""
+    """The ground around a drawing has the color that its own white becomes."""
     with opened(browser, made("figure-mean"), DESK, "dark") as seen:
         box, svg = seen.page.locator(".drawing"), seen.page.locator("svg")
         inside, outside = svg.bounding_box(), box.bounding_box()

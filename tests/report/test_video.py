@@ -38,9 +38,9 @@ def moments(count: int = 5, bonus: bool = True) -> Iterator[Moment]:
     yield Moment(0, count, count / 2, picture(seed=1), is_over=True)
 
 
-def near(image: Picture, colour: tuple[int, int, int]) -> np.ndarray:
-    """Where the picture has this colour   (height, width)"""
-    return np.abs(image.astype(int) - colour).max(-1) < 12
+def near(image: Picture, color: tuple[int, int, int]) -> np.ndarray:
+    """Where the picture has this color   (height, width)"""
+    return np.abs(image.astype(int) - color).max(-1) < 12
 
 
 @pytest.mark.parametrize(("height", "width"), [(210, 160), (7, 333)])

@@ -39,13 +39,13 @@ class Demo:
     seeds: int | None = None
     """The number of seeds, except for DeepSea; by default 5 for the lock and 3 for the others."""
     rounds: int | None = None
-    """Rounds on the low-rank MDP; by default 2000."""
+    """Rounds on the low-rank MDP; by default 1500."""
     lock_rounds: int | None = None
     """Rounds on the lock; by default 400."""
     game_rounds: int | None = None
     """Rounds on the low-rank game; by default 500."""
     lock_game_rounds: int | None = None
-    """Rounds on the vault, the lock for two players; by default 1500."""
+    """Rounds on the vault, the lock for two players; by default 1200."""
     sea_steps: int | None = None
     """Steps of the deep agents in DeepSea, 8 per episode; by default 1280."""
     sea_seeds: int | None = None

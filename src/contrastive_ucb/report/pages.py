@@ -114,9 +114,9 @@ def report_files(loaded: Loaded, out: Path, command: str, facts: Path | None) ->
     """
     runs, missing, draw = loaded.runs, missing_runs(loaded.runs), out.suffix == ".html"
     csv, beside = tab.scores_csv(runs, missing), out.with_suffix(".csv")
-    sections = [_overview(loaded, missing, draw)]
+    sections = [_overview(loaded, draw)]
     for kind in KINDS.values():
-        own = finished(runs)[finished(runs)["kind"] == kind.name]
+        own = finished(runs[runs["kind"] == kind.name])
         if len(own):
             sections += _kind_sections(own, loaded.curves, missing, kind, draw)
     if (measured := read_facts(loaded.root, facts)) is not None:
@@ -141,7 +141,7 @@ def counts_of(loaded: Loaded) -> dict[str, int]:
     return {"finished": n_finished, "missing": int(missing), "damaged": len(loaded.problems)}
 
 
-def _overview(loaded: Loaded, missing: pd.DataFrame, draw: bool) -> Section:
+def _overview(loaded: Loaded, draw: bool) -> Section:
     counts, begun = counts_of(loaded), loaded.runs[loaded.runs["status"] != "planned"]
     damaged = f"; damaged: {counts['damaged']}" if counts["damaged"] else ""
     text = (

@@ -333,11 +333,8 @@ def curve_figure(
         axes.margins(x=0)
         if log:
             steps = curves[0].steps
-            axes.set_xscale("log")
+            _set_log_scales(axes, floor)
             axes.set_xlim(max(int(steps[0]), 1), max(int(steps[-1]), 2))
-            if floor is not None:
-                axes.set_yscale("log")
-                axes.set_ylim(bottom=floor)
             if slope and floor is not None:
                 start = int(np.searchsorted(steps, steps[-1] / 30))
                 if means[0][start] > floor:
@@ -476,6 +473,14 @@ def _draw_curve(axes: Axes, curve: Curve, floor: float | None, shade: float) -> 
     return EndLabel(curve.label, curve.steps[-1], mean[-1], color, curve.main)
 
 
+def _set_log_scales(axes: Axes, floor: float | None) -> None:
+    """Logarithmic axes that end at `floor`; without a floor all values are 0, and y is linear."""
+    axes.set_xscale("log")
+    if floor is not None:
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=floor)
+
+
 def _draw_seeds(axes: Axes, curve: Curve) -> EndLabel:
     """A thin line per seed and a thick line for their mean."""
     color, mean = curve.style["color"], curve.values.mean(0)
@@ -496,10 +501,7 @@ def _draw_panel(
     axes.tick_params(labelsize=8)
     axes.margins(x=0)
     if log:
-        axes.set_xscale("log")
-        if floor is not None:
-            axes.set_yscale("log")
-            axes.set_ylim(bottom=floor)
+        _set_log_scales(axes, floor)
         plain_ticks(axes)
         for axis in (axes.xaxis, axes.yaxis):  # minor ticks take half of the time
             axis.set_minor_locator(NullLocator())
