@@ -9,7 +9,7 @@ TEST := .venv/.ready-test
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 PACKAGE := $(PIP) --no-build-isolation -e
 
-.PHONY: help demo test test-all lint types bench clean
+.PHONY: help demo test test-all lint types docs docs-serve spell bench clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -31,11 +31,20 @@ lint: $(TEST)  ## check style, layout and the direction of imports
 types: $(TEST)  ## check types
 	$(BIN)/mypy
 
+docs: $(TEST)  ## build the documentation site into site/; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(TEST)  ## serve the site while you write, without running the tutorials
+	NO_MKDOCS_2_WARNING=1 CUCB_EXECUTE_TUTORIALS=false $(BIN)/mkdocs serve --livereload
+
+spell: $(TEST)  ## check the spelling, in American English
+	$(BIN)/codespell
+
 bench: $(TEST)  ## measure the costs that the documentation states; NAME=deep selects one benchmark
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
 
 clean:  ## remove .venv, caches and build files; keeps runs/
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Each stamp is written last, so an interrupted installation is repeated the next time.

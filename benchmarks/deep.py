@@ -145,7 +145,7 @@ def make_trainer(
 ) -> Trainer:
     """A trainer after `fill` steps, and after its first update unless `more` delays it."""
     given = settings | {"first_update": sizes.fill, "batch_size": sizes.batch}
-    trainer = Training(game, algo, given | more, seed=seed).rainbow_trainer()
+    trainer = Training(game, algo, given | more, seed=seed).trainer()
     with one_thread():  # not timed yet, and single observations gain nothing from two threads
         _run(trainer, sizes.fill)
     return trainer
@@ -426,7 +426,7 @@ def _fill_and_learn(send: Connection, options: Options, sizes: Sizes) -> None:
     keep_freed_memory()
     torch.set_num_threads(options.threads)
     settings = {"bonus.preset": "paper", "batch_size": sizes.batch}
-    trainer = Training(options.game, "spr-ucb", settings, seed=options.seed).rainbow_trainer()
+    trainer = Training(options.game, "spr-ucb", settings, seed=options.seed).trainer()
     before = _resident_gb("VmRSS")
     trainer.replay = replay = filled_memory(trainer.replay, sizes.stored, options.seed)
     growth = _resident_gb("VmRSS") - before
@@ -436,7 +436,8 @@ def _fill_and_learn(send: Connection, options: Options, sizes: Sizes) -> None:
         return replay.sample(rng.random(sizes.batch), importance_exponent=0.4)
 
     def sample_windows() -> None:
-        replay.window(sample().index, WINDOW)
+        times = replay.history.following(sample().index, WINDOW)
+        replay.history.observations(times.reshape(-1))
 
     sample_windows()
     with_windows, alone = in_turns([sample_windows, sample], turns=101)

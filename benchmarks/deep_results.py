@@ -13,13 +13,12 @@ agents of the same seed: 5 evaluations of 20 episodes.
 
 import csv
 import json
-import subprocess
 import sys
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from finite_results import ROOT, versions
+from finite_results import ROOT, cucb, versions
 
 from contrastive_ucb.evaluation.rollouts import constant_control, random_control
 
@@ -45,24 +44,19 @@ SEAS = {
 PEERS = {name: f"--algo {name}" for name in ("curl", "drq", "drq-eps", "der", "otr", "rainbow")}
 
 
-def _paced(words: str) -> str:
-    """The options with the reduced number of updates."""
-    return f"{words} {MINATAR_PACE}" if "--set" in words else f"{words} --set {MINATAR_PACE}"
+def _minatar(game: str, words: str, steps: int = MINATAR_STEPS) -> str:
+    """The command with the reduced number of updates."""
+    pace = MINATAR_PACE if "--set" in words else f"--set {MINATAR_PACE}"
+    return f"train MinAtar/{game}-v1 {words} {pace} --steps {steps}"
 
 
 MINATAR = {
-    f"minatar-{game.lower()}-{agent}": (
-        f"train MinAtar/{game}-v1 {_paced(words)} --steps {MINATAR_STEPS}",
-        SEEDS[agent],
-    )
+    f"minatar-{game.lower()}-{agent}": (_minatar(game, words), SEEDS[agent])
     for game in GAMES
     for agent, words in AGENTS.items()
 }
 COMPARISON = {
-    f"minatar-{game.lower()}-{agent}": (
-        f"train MinAtar/{game}-v1 {_paced(words)} --steps {MINATAR_STEPS}",
-        3,
-    )
+    f"minatar-{game.lower()}-{agent}": (_minatar(game, words), 3)
     for game in GAMES
     for agent, words in PEERS.items()
 } | {  # SimPLe learns in phases, with its own number of updates
@@ -74,17 +68,13 @@ COMPARISON = {
 }
 ROUNDED = {  # matrix products in bfloat16, everything else as above
     f"minatar-{game.lower()}-spr-bfloat16": (
-        f"train MinAtar/{game}-v1 {_paced('--algo spr --set precision=bfloat16')}"
-        f" --steps {MINATAR_STEPS}",
+        _minatar(game, "--algo spr --set precision=bfloat16"),
         5,
     )
     for game in ("Breakout", "Freeway")
 }
 LONG = {  # one seed each
-    f"minatar-{game.lower()}-long": (
-        f"train MinAtar/{game}-v1 {_paced(SPR_UCB)} --steps 50000",
-        1,
-    )
+    f"minatar-{game.lower()}-long": (_minatar(game, SPR_UCB, 50_000), 1)
     for game in ("Breakout", "Freeway")
 }
 ATARI = {  # one seed, a tenth of the length of Atari 100K
@@ -118,8 +108,8 @@ def main() -> None:
     for name, (command, seeds) in EXPERIMENTS.items():
         if not chosen or name.startswith(tuple(chosen)):
             print(f"cucb {command} --seed 0 --seeds {seeds}", flush=True)
-            summary = measure(f"{command} --seed 0 --seeds {seeds} --out {runs}")
-            rows = [_with_curve(run) for run in runs_of(summary)]
+            summary = cucb(f"{command} --seed 0 --seeds {seeds} --out {runs}")
+            rows = [_with_curve(run) for run in summary.get("runs", [summary])]
             keep(name, {"command": f"cucb {command} --seed 0 --seeds {seeds} --json", "runs": rows})
 
 
@@ -139,12 +129,6 @@ def curve(metrics: Path, steps: int) -> list[float | None]:
     return [round(fmean(returns), 4) if returns else None for returns in ended]
 
 
-def runs_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """The summaries of all seeds; with one seed there is no list."""
-    runs: list[dict[str, Any]] = summary.get("runs", [summary])
-    return runs
-
-
 def write_control_scores() -> None:
     """Copy the scores of all controls into the package, for reports of run folders."""
     files = [*(ROOT / "results").glob("minatar/*.json"), *(ROOT / "results").glob("deep/*.json")]
@@ -156,16 +140,6 @@ def write_control_scores() -> None:
             for run in records[name]["runs"] if name in records else []:
                 score = run["evaluation"]["mean"]
                 table.writerow((run["env"], run["algo"], run["seed"], score))
-
-
-def measure(command: str) -> dict[str, Any]:
-    """The JSON that `cucb` prints for the command."""
-    words = [sys.executable, "-m", "contrastive_ucb.cli", *command.split(), "--json"]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        sys.exit(done.returncode)
-    summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return summary
 
 
 def keep(name: str, record: dict[str, Any]) -> None:

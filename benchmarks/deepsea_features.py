@@ -30,7 +30,7 @@ from contrastive_ucb.agents.deep.bonus import visits
 from contrastive_ucb.cli import train as command
 from contrastive_ucb.cli.options import parse
 from contrastive_ucb.core.runtime import one_thread
-from contrastive_ucb.runs.deep_agent import DeepAgent
+from contrastive_ucb.runs.save import load
 from contrastive_ucb.runs.store import RunFolder
 
 SIZE, SEEDS, OFTEN = 14, 5, 20
@@ -38,7 +38,7 @@ SIZE, SEEDS, OFTEN = 14, 5, 20
 
 def figures_of(folder: Path) -> dict[str, Any]:
     """Figures of one trained agent."""
-    agent = DeepAgent.of_run(folder)
+    agent = load(folder)
     learner, replay = agent.trainer.agent, agent.trainer.replay
     times = visits(replay)
     visited = replay.observations(times).reshape(len(times), -1).argmax(1)

@@ -13,6 +13,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 LOCK = "solve lock --n-dead 20 --n-actions 5 --horizon 6 --seeds 10"
@@ -80,30 +81,37 @@ def main() -> None:
         target.write_text(json.dumps(measure(command), indent=1) + "\n")
 
 
-def measure(command: str) -> dict[str, object]:
-    with TemporaryDirectory() as folder:
-        words = [*command.split(), "--json", "--out", folder]
-        done = subprocess.run(
-            [sys.executable, "-m", "contrastive_ucb.cli", *words], capture_output=True, text=True
-        )
+def cucb(command: str) -> dict[str, Any]:
+    """The JSON that `cucb` prints for the command."""
+    words = [sys.executable, "-m", "contrastive_ucb.cli", *command.split(), "--json"]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        sys.exit(done.stderr)
-    summary = json.loads(done.stdout.splitlines()[-1])
+        sys.exit(f"cucb {command} failed")
+    summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return summary
+
+
+def measure(command: str) -> dict[str, Any]:
+    """The record of a command, without its run folders."""
+    with TemporaryDirectory() as folder:
+        summary = cucb(f"{command} --out {folder}")
+    return record_of(f"{command} --json", summary)
+
+
+def record_of(command: str, summary: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file in results/: command, inputs, summary without paths, and versions."""
     for part in (summary, *summary.get("runs", [])):
         part.pop("run_dir", None)
-    inputs = {"inputs": inputs_of(command)} if command.startswith("solve") else {}
-    return {
-        "command": f"cucb {command} --json",
-        **inputs,
-        "summary": summary,
-        "versions": versions(),
+    inputs = inputs_of(command.removesuffix(" --json"))
+    return {"command": f"cucb {command}", "inputs": inputs, "summary": summary} | {
+        "versions": versions()
     }
 
 
-def inputs_of(command: str) -> dict[str, object]:
+def inputs_of(command: str) -> dict[str, Any]:
     """The environment and the options of a command of `cucb solve` or `cucb train`."""
     _, env, *words = command.split()
-    inputs: dict[str, object] = {"env": env}
+    inputs: dict[str, Any] = {"env": env}
     for name, value in zip(words[::2], words[1::2], strict=True):
         number = value.replace(".", "", 1).isdigit()
         inputs[name[2:].replace("-", "_")] = json.loads(value) if number else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from copy import copy
 from dataclasses import dataclass
 
 from benchmarks.timing import Figures, Targets, in_turns
@@ -13,8 +14,7 @@ from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import threads
 from contrastive_ucb.data.observations import ObservationData
 from contrastive_ucb.envs.rich_lock import RichLock
-from contrastive_ucb.representation.neural import initial_weights
-from contrastive_ucb.representation.neural_fit import train
+from contrastive_ucb.representation.neural import initial_weights, train
 
 TARGET_HORIZON = 12  # the targets apply to this H
 TARGETS = {
@@ -90,7 +90,10 @@ def fit_one_by_one(agent: ContrastiveUCB) -> None:
     model = agent.model
     assert isinstance(model, NeuralModel)
     for step in range(agent.envs[0].horizon):
-        fit(model, model.data.one_step(step))
+        data = copy(model.data)
+        for name, table in model.data.state_dict().items():
+            setattr(data, name, table[step : step + 1])
+        fit(model, data)
 
 
 def fit(model: NeuralModel, data: ObservationData) -> None:

@@ -8,17 +8,15 @@ an interrupted script resumes.
 """
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
-from finite_results import inputs_of, versions
+from finite_results import ROOT, cucb, record_of
 
 from contrastive_ucb.agents.finite.config import DEFAULTS
 from contrastive_ucb.stats.slopes import slope
 
-ROOT = Path(__file__).parents[1]
 OUT = ROOT / "results" / "neural"
 RUNS = ROOT / "runs" / "neural"
 ROUNDS = 3000  # of the continuous MDP
@@ -81,19 +79,12 @@ def main(names: list[str]) -> None:
         if name not in EXPERIMENTS:
             sys.exit(f"unknown experiment {name!r}; choose from {', '.join(EXPERIMENTS)}")
         command = EXPERIMENTS[name]
-        words = [str(Path(sys.executable).with_name("cucb")), *command.split(), "--json"]
-        words += ["--out", str(RUNS)]
-        done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
-        if done.returncode:
-            sys.exit(f"{name}: cucb {command} failed")
-        summary = json.loads(done.stdout.splitlines()[-1])
+        summary = cucb(f"{command} --out {RUNS}")
         summary.setdefault("runs", [summary.copy()])  # with one seed there is no list
         if name == "continuous":
             summary |= slopes(summary)
-        inputs = {"inputs": inputs_of(command)}
-        content = {"command": f"cucb {command}", **inputs, "summary": local(summary)}
-        content["versions"] = versions()
-        (OUT / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+        content = json.dumps(record_of(command, summary), indent=1)
+        (OUT / f"{name}.json").write_text(content + "\n")
         print(name, "done")
 
 
@@ -106,13 +97,6 @@ def slopes(summary: dict) -> dict:
         rounds, zeta = (np.array([row[key] for row in rows]) for key in ("step", "zeta"))
         values.append(float(slope(rounds, zeta, (ROUNDS / 30, ROUNDS))))
     return {"zeta_slopes": values}
-
-
-def local(summary: dict) -> dict:
-    """The summary without paths."""
-    plain = {key: value for key, value in summary.items() if key not in ("run_dir", "runs")}
-    runs = [local(run) for run in summary.get("runs", [])]
-    return plain | ({"runs": runs} if runs else {})
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import Figures, Targets
-from contrastive_ucb.core.events import Event, JsonlListener
+from contrastive_ucb.core.events import JsonlListener
 from contrastive_ucb.envs.atari import ATARI_100K
 from contrastive_ucb.runs.grid import Grid, Job, grid_of
 from contrastive_ucb.runs.store import RunFolder
@@ -135,7 +135,7 @@ def write_runs(grid: Grid, root: Path) -> None:
             listener = JsonlListener(run.metrics)
             for at in range(POINTS):
                 step, values = measurement(job, at, float(noise[at]))
-                listener.on_event(Event(step, values))
+                listener.write(step, values)
             listener.close()
             run.finish(summary(job, float(abs(noise[0]))))
 

@@ -72,7 +72,7 @@ def rescaled(x: Tensor) -> Tensor:
 def agent_updates() -> Callable[[], None]:
     """One whole update of the agent per seed."""
     settings = {"first_update": 200}
-    trainer = Training("MinAtar/Breakout-v1", "spr", settings, seed=0).rainbow_trainer()
+    trainer = Training("MinAtar/Breakout-v1", "spr", settings, seed=0).trainer()
     for _ in trainer.run(210):
         pass
 

@@ -5,12 +5,11 @@ import subprocess
 import sys
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import deep, neural, report, timing
+from benchmarks import deep, neural
 
 ROOT = Path(__file__).parents[1]
 RATIOS = {
@@ -67,16 +66,6 @@ def test_stored_results_have_the_current_command(name: str) -> None:
         assert json.loads(path.read_text())["command"] == f"make bench NAME={name}"
 
 
-def test_the_record_of_the_report_keeps_its_fields() -> None:
-    figures = dict.fromkeys(report.targets(report.Options()), 0.5)
-    figures |= {name.replace("clock", "processor"): 2.0 for name in figures}
-    record = report.record(figures)
-    stored = json.loads((ROOT / "results" / "report-bench.json").read_text())
-    assert record.keys() <= stored.keys()
-    assert record["seconds"]["deep"]["list"].keys() == stored["seconds"]["deep"]["list"].keys()
-    assert record["seconds"]["deep"]["report"]["processor_of_mark"] == 0.2
-
-
 def test_keep_writes_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "results" / "neural").mkdir(parents=True)
     monkeypatch.setattr(bench, "ROOT", tmp_path)
@@ -88,70 +77,11 @@ def test_keep_writes_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert record["versions"]["numpy"]
 
 
-def test_later_rounds_are_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds 2 to 11 and 22 to 31 are timed; the first one includes the initialization of torch."""
-    timed: list[range] = []
-
-    class Counting:
-        played = 0
-
-        def __init__(self, *given: object, **settings: object):
-            pass
-
-        def round(self) -> None:
-            self.played += 1
-
-    def seconds(agent: Any, rounds: int) -> tuple[float, float]:
-        start = agent.played
-        for _ in range(rounds):
-            agent.round()
-        timed.append(range(start + 1, agent.played + 1))
-        return 1.0, 1.0
-
-    monkeypatch.setattr(neural, "ContrastiveUCB", Counting)
-    monkeypatch.setattr(neural, "seconds_per_round", seconds)
-    monkeypatch.setattr(neural, "in_turns", lambda functions, turns: (1.0, 4.0))
-    assert neural.measure(neural.Options())["one_by_one_over_together"] == 4
-    assert timed == [range(2, 12), range(22, 32)]
-
-
-def test_the_table_compares_with_targets() -> None:
-    targets = {"fast": (">=", 2.5), "small": ("<=", 0.9)}
-    text = timing.table("deep", {"fast": 4.0, "small": 2.0, "other": 1.0}, targets)
-    lines = {line.split()[0]: line.split()[1:] for line in text.splitlines()[2:]}
-    assert lines == {
-        "fast": ["4", ">=", "2.5", "reached"],
-        "small": ["2", "<=", "0.9", "not", "reached"],
-        "other": ["1"],
-    }
-    assert neural.targets(neural.Options(horizon=6)) == {}
-
-
-def test_a_clock_times_parts_and_restores_methods() -> None:
-    class Thing:
-        def work(self, amount: int) -> int:
-            return 2 * amount
-
-    thing, clock = Thing(), timing.Clock()
-    with clock.noting(thing, "work", "before", "inside"):
-        clock.start()
-        assert thing.work(3) == 6
-        clock.note("after")
-    assert clock.spent.keys() == {"before", "inside", "after"}
-    assert vars(thing) == {}
-    original = Thing.work
-    with clock.noting(Thing, "work", None, "inside"):
-        assert thing.work(4) == 8
-    assert Thing.work is original
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         ("deep --turns 0", "turns must be at least 1"),
         ("deep --game DeepSea-5", "takes an Atari game such as Pong"),
-        ("deep --game Pnog", "'Pong'"),
-        ("neural --horizon 1", "horizon must be at least 2"),
         ("depp", "choose one of theory, games, neural, deep"),
         ("games --unknown 1", "--unknown"),
     ],

@@ -1,12 +1,10 @@
-"""`cucb sweep` and `cucb status`: results that survive what may happen, and errors of one line."""
+"""`cucb sweep` and `cucb status`: interrupted and repeated sweeps, failures, and errors."""
 
-import importlib.util
 import io
 import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,12 +17,12 @@ from runs.sweep_runs import jobs_of, results_of, solve_table, to_toml, train_tab
 
 from contrastive_ucb.cli import main
 from contrastive_ucb.cli import sweep as command
-from contrastive_ucb.cli.run_table import LiveTable
+from contrastive_ucb.cli.status import LiveTable
 from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.runs.grid import Job
 from contrastive_ucb.runs.pool import cores
 from contrastive_ucb.runs.status import RunState
-from contrastive_ucb.runs.store import RunFolder, is_busy
+from contrastive_ucb.runs.store import is_busy
 from contrastive_ucb.runs.worker import run_job
 
 
@@ -57,7 +55,7 @@ def wait_for_round(least: int, jobs: list[Job], root: Path, sweep: subprocess.Po
         time.sleep(0.005)
 
 
-def test_stopped_and_killed_sweeps_leave_what_an_undisturbed_one_does(
+def test_stopped_and_killed_sweeps_equal_an_uninterrupted_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table, out = solve_table(rounds=400), tmp_path / "cut"
@@ -105,7 +103,7 @@ def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
     assert printed[0] == printed[1]
     for job in jobs_of(table):
         run_job(job, tmp_path / "alone")
-        # Whoever trains opens one of these, so each run was trained once.
+        # One file per attempt: each run was trained once.
         assert len(list((job.folder(out) / "tensorboard").iterdir())) == 1
     assert results_of(out) == results_of(tmp_path / "alone")
 
@@ -162,19 +160,17 @@ def test_a_dry_run_lists_what_a_command_has_finished(
         (["sweep", "theroy"], "no experiment is called 'theroy'; did you mean 'theory'"),
         (["sweep", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["sweep", "--json"], "name an experiment"),
-        (["sweep", "theory", "--backend", "rya"], "did you mean 'ray'"),
+        (["sweep", "theory", "--backend", "rya"], "ray"),
         (["sweep", "theory", "--address", "auto"], "--address needs --backend ray"),
         (
             ["sweep", "theory", "--backend", "ray", "--address", "ray://head:10001"],
             "address must be HOST:PORT of the cluster's head",
         ),
-        (["sweep", "theory", "--backend", "loacl"], "did you mean 'local'"),
         (["sweep", "theory", "--workers", "0"], "workers must be at least 1"),
-        (["sweep", "theory", "--workers", "many"], "'many'"),
         (["sweep", "theory", "--checkpoint-seconds", "-1"], "checkpoint_seconds must be"),
         (["sweep", "theory", "--out", "/proc/nowhere"], "cannot write to /proc/nowhere"),
         (["status", "nowhere"], "there is no folder nowhere"),
-        (["status", "--json"], "name a folder"),
+        (["status", str(Path(__file__).parent)], "contains no runs"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(
@@ -187,69 +183,33 @@ def test_wrong_input_is_one_line_and_exit_code_2(
     assert says in line
 
 
-@pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_no_ray_is_one_line_with_the_way_out(
-    more: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert main(["sweep", "theory", "--backend", "ray", *more]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert "pip install 'contrastive-ucb[ray]'" in line
-
-
-def test_a_cluster_that_is_not_there_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("ray")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-        words = ["sweep", written(tmp_path, solve_table()), "--out", str(tmp_path)]
-        assert main([*words, "--backend", "ray", "--address", address]) == 2
-    *_, last = capsys.readouterr().err.splitlines()
-    assert f"nothing answers at {address}" in last
-
-
-def test_the_backend_gets_what_was_asked_for(
+def test_the_backend_gets_the_options(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Any] = []
+    calls: list[Any] = []
 
-    def backend(
-        jobs: Any, root: Path, workers: Any, tick: Any, every: Any, **more: Any
-    ) -> dict[Path, str]:
-        asked.append((root, workers, every, more))
+    def backend(jobs: Any, root: Path, workers: Any, tick: Any, *more: Any) -> dict[Path, str]:
+        calls.append((root, workers, *more))
         return {}
 
     monkeypatch.setattr(command, "run_local", backend)
     monkeypatch.setattr(command, "run_ray", backend)
     monkeypatch.setattr(command, "check_installed", lambda: None)
     words = ["sweep", written(tmp_path, solve_table()), "--out", str(tmp_path)]
-    for more in ([], ["--backend", "ray"], ["--backend", "ray", "--address", "h:1"]):
-        assert main([*words, *more]) == 0
-    assert main([*words, "--backend", "ray", "--workers", "3", "--checkpoint-seconds", "5"]) == 0
-    assert asked == [
-        (tmp_path, None, None, {}),
-        (tmp_path, None, None, {"address": None}),
-        (tmp_path, None, None, {"address": "h:1"}),
-        (tmp_path, 3, 5.0, {"address": None}),
+    ray = ["--backend", "ray"]
+    for more in ([], [*ray, "--address", "h:1"], [*ray, "--workers", "3"]):
+        assert main([*words, *more, "--checkpoint-seconds", "5"]) == 0
+    assert calls == [
+        (tmp_path, None, 5.0),
+        (tmp_path, None, 5.0, "h:1"),
+        (tmp_path, 3, 5.0, None),
     ]
-    said = [line for line in capsys.readouterr().err.splitlines() if "at once" in line]
-    assert [line.partition("; ")[2] for line in said] == [
+    lines = [line for line in capsys.readouterr().err.splitlines() if "at once" in line]
+    assert [line.partition("; ")[2] for line in lines] == [
         f"{cores()} at once",
-        *["as many at once as Ray has resources for"] * 2,
+        "as many at once as Ray has resources for",
         "3 at once",
     ]
-
-
-def test_bad_grids_and_empty_folders_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "bad.toml").write_text("kind = train")
-    for words in (["sweep", str(tmp_path / "bad.toml")], ["status", str(tmp_path)]):
-        assert main(words) == 2
-        [line] = capsys.readouterr().err.splitlines()
-        assert re.search(r"bad.toml is not valid TOML|contains no runs", line)
 
 
 def test_a_damaged_run_is_shown_and_does_not_hide_the_others(
@@ -268,12 +228,12 @@ def test_a_damaged_run_is_shown_and_does_not_hide_the_others(
     assert [run["state"] for run in runs] == ["failed", "finished"]
     last = said.err.splitlines()[-1]
     assert "DONE is damaged" in last
-    assert "tries" not in last  # it does not, before the file is removed
+    assert "tries" not in last  # not before the file is removed
     assert main(["status", str(tmp_path), "--json"]) == 0
     assert last_json(capsys)["runs"] == runs
 
 
-def test_two_interruptions_save_nothing(
+def test_a_second_interruption_kills_the_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def once(*_: object) -> dict[Path, str]:
@@ -292,7 +252,7 @@ def test_two_interruptions_save_nothing(
         assert f"the running runs {says}" in capsys.readouterr().err
 
 
-def test_errors_that_no_folder_can_hold_come_from_the_worker(
+def test_errors_that_could_not_be_written_come_from_the_worker(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = solve_table(rounds=3, seeds=1)
@@ -326,16 +286,3 @@ def test_the_live_table_shows_what_runs(monkeypatch: pytest.MonkeyPatch) -> None
         "train/spr/a/seed_0: finished, score 0.25",
         "train/spr/a/seed_1: failed, no luck",
     ]
-
-
-def test_status_sees_a_run_at_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    [job] = jobs_of(solve_table(seeds=1))
-    with RunFolder(job.spec(), tmp_path):
-        assert main(["status", str(tmp_path)]) == 0
-    assert re.search("seed_0  running", capsys.readouterr().out)
-
-
-@pytest.mark.parametrize("words", [["sweep"], ["sweep", "-h"], ["status"], ["status", "--help"]])
-def test_help_explains(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 0
-    assert "usage: cucb" in capsys.readouterr().out

@@ -56,21 +56,6 @@ def test_baselines_against_loops() -> None:
     assert n_shown < got.steps
 
 
-def test_log_loss_of_the_copy_baseline_against_loops() -> None:
-    agent, known = learner(steps=120)
-    got = model_accuracy(agent.world, known, known, rng())
-    steps = read_windows(known.history, known.drawable(), 1)
-    last, after = (steps.frames[:, at][steps.shown[:, 0]] for at in (-2, -1))
-    same = last == after
-    total = 0.0
-    for channel in range(last.shape[1]):
-        for is_set in (False, True):
-            unchanged = same[:, channel][(last[:, channel] > 0) == is_set]
-            prob = (unchanged.sum() + 1) / (unchanged.size + 2)  # add-one smoothing
-            total -= unchanged.sum() * np.log(prob) + (~unchanged).sum() * np.log(1 - prob)
-    assert got.frame_nats_copy == pytest.approx(total / len(last))
-
-
 def test_errors_of_the_model_against_its_losses() -> None:
     """With zero weights of the bits, predictions of end and reward do not depend on them."""
     agent, known = learner(steps=60)
@@ -148,10 +133,9 @@ def test_a_small_model_of_breakout_is_better_than_all_baselines() -> None:
 # Committed results
 
 
-def test_committed_results_are_consistent_and_documented() -> None:
+def test_committed_results_are_consistent() -> None:
     path = ROOT / "results" / "minatar" / "world-model.json"
     games = json.loads(path.read_text(encoding="utf-8"))["games"]
-    page = (ROOT / "docs" / "simple.md").read_text(encoding="utf-8")
     for game in games.values():
         assert [run["seed"] for run in game["runs"]] == list(range(3))
         for name, mean in game["mean"].items():
@@ -159,13 +143,3 @@ def test_committed_results_are_consistent_and_documented() -> None:
         for run in game["runs"]:
             assert run["frame_error"] < 0.8 * run["frame_error_copy"]
             assert run["reward_error"] < 0.6 * run["reward_error_copy"]
-    for names in (
-        ("frame_error", "frame_error_copy"),
-        ("reward_error", "reward_error_copy", "reward_error_constant", "reward_error_usual"),
-        ("reward_nats", "reward_nats_constant"),
-        ("end_nats", "end_nats_constant"),
-    ):
-        cells = (
-            ", ".join(f"{game['mean'][name]:.2g}" for name in names) for game in games.values()
-        )
-        assert f"| {' | '.join(cells)} |" in page

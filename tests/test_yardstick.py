@@ -48,14 +48,18 @@ def played(agent: Rainbow, rng: np.random.Generator) -> Replay:
 
 
 def windows(replay: Replay, batch: Batch) -> Any:
-    window = replay.window(batch.index, WINDOW)
-    rows = np.arange(len(batch.index))[:, None]
+    history, size = replay.history, len(batch.index)
+    times = history.following(batch.index, WINDOW)
+    ends = history.at("terminated", times) | history.at("truncated", times)
+    end = np.where(ends.any(1), ends.argmax(1), WINDOW)[:, None]
+    repeated = np.where(end <= replay.jumps, end, WINDOW)  # after an end at step e <= K
+    shown = np.take_along_axis(times, np.minimum(np.arange(WINDOW), repeated), axis=1)
     return Windows(
-        observations=window.observations()[rows, window.shown],
-        actions=window.actions,
-        previous=window.previous,
-        rewards=replay.history.at("reward", window.times),
-        ends=window.terminated | window.truncated,
+        observations=history.observations(shown.reshape(-1)).reshape(size, WINDOW, 4, 84, 84),
+        actions=history.at("action", times),
+        previous=history.previous_actions(times),
+        rewards=history.at("reward", times),
+        ends=ends,
         weights=batch.weights,
         index=batch.index,
     )

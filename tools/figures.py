@@ -99,7 +99,8 @@ def learning_curves(records: Iterable[Record]) -> dict[Path, Figure]:
 def _figure(curves: Curves, levels: Levels) -> Figure:
     agents = sorted({agent for lines in curves.values() for agent in lines})
     label = "return of training episodes"
-    return panels(curves, palette(agents), xlabel="steps", ylabel=label, levels=levels)
+    styles = palette(agents)
+    return panels(curves, styles=styles, xlabel="steps", ylabel=label, levels=levels)
 
 
 def _filled(curves: Sequence[Sequence[Any]], steps: int) -> tuple[IntArray, Array]:

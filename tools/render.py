@@ -20,13 +20,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from figures import learning_curves, trajectories_figure  # noqa: E402
 from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: E402
-from theory import Facts, Record, mdp_page, runs_of  # noqa: E402
+from theory import TITLES, Facts, Record, markdown_table, mdp_page, runs_of  # noqa: E402
 
-from contrastive_ucb.agents.deep.presets import ALGORITHMS  # noqa: E402
 from contrastive_ucb.core.files import write_atomically  # noqa: E402
-from contrastive_ucb.report.agent_table import differences, rows, settings_of  # noqa: E402
 from contrastive_ucb.report.plots import to_svg  # noqa: E402
-from contrastive_ucb.report.tables import table, to_markdown  # noqa: E402
 from results import (  # noqa: E402
     agent_name,
     deep_page,
@@ -38,11 +35,7 @@ from results import (  # noqa: E402
     solved_at,
 )
 
-SHAPES = {  # of one observation
-    "Atari": (1, 84, 84),
-    "MinAtar": (4, 10, 10),
-    "vectors (here of length 100)": (100,),
-}
+HEADER = ["task", "with the bonus", "without the bonus", "details"]
 
 
 def main(check: bool = False) -> int:
@@ -69,28 +62,42 @@ def pages() -> dict[Path, str]:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
+    mdp, trained = mdp_page(results["mdp"]), deep_page(deep)
+    verdict = f"{facts.verdict}."
     data: dict[str, dict[str, Any]] = {
-        "theory": {name: getattr(facts, name) for name in ("m", "claims", "pivot")}
-        | {"origin": facts.origin, "overview": facts.overview},
-        "results-theory": {"facts": facts, **mdp_page(results["mdp"])},
-        "results-games": games_page(results["games"]),
-        "results-neural": neural_page(results["neural"]),
-        "results-deep": deep_page(deep),
+        "results/index": {"main": main_table(results, deep, pages="."), "verdict": verdict},
+        "results/theory": {name: getattr(facts, name) for name in ("m", "section", "overview")}
+        | {"origin": facts.origin, "verdict": facts.verdict, "titles": TITLES},
+        "results/ablations": {"pivot": facts.pivot},
+        "results/locks": mdp | neural_page(results["neural"]),
+        "results/games": games_page(results["games"]),
+        "results/deepsea": mdp | trained | {"command": deep["deepsea-10-algorithm-1"]["command"]},
+        "results/minatar": trained | {"command": deep["minatar-breakout-spr"]["command"]},
+        "results/atari": trained | {"command": deep["roadrunner"]["command"]},
+        "explanation/where-it-helps": mdp
+        | {
+            "helps": main_table(results, deep, pages="../results", easy=False),
+            "minatar": minatar_table(deep, pages="../results"),
+        },
     }
     found = {
-        docs / f"{name}.md": env.get_template(f"{name}.md.j2").render(own)
+        docs / f"{name}.md": env.get_template(f"{_template(name)}.md.j2").render(own)
         for name, own in data.items()
     }
-    algorithms = (docs / "algorithms.md").read_text(encoding="utf-8")
-    algorithms = between(algorithms, "agents", agents_table())
-    found[docs / "algorithms.md"] = between(algorithms, "settings", settings_tables())
     features = features_table(deep["deepsea-features"]["features"])
-    page = (docs / "deep.md").read_text(encoding="utf-8")
-    found[docs / "deep.md"] = between(page, "features", features)
+    bonus = docs / "explanation" / "bonus.md"
+    found[bonus] = between(bonus.read_text(encoding="utf-8"), "features", features)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    main_results = main_table(facts, results, deep)
-    found[ROOT / "README.md"] = between(readme, "results", main_results)
+    of_readme = main_table(results, deep, pages="docs/results")
+    claims = f"Of the paper's theory, {facts.verdict} ([theory](docs/results/theory.md))."
+    found[ROOT / "README.md"] = between(readme, "results", f"{of_readme}\n\n{claims}")
     return found
+
+
+def _template(page: str) -> str:
+    """The name of the template of a page: that of the page, or of the folder of an index."""
+    folder, _, name = page.rpartition("/")
+    return folder if name == "index" else name
 
 
 def figures() -> dict[Path, str]:
@@ -117,49 +124,51 @@ def between(text: str, name: str, content: str) -> str:
     return f"{before}{begin}\n{content}\n{end}{rest.split(end)[1]}"
 
 
-def agents_table() -> str:
-    lines = [[f"`{name}`", one.what, one.source] for name, one in ALGORITHMS.items()]
-    return to_markdown(table(["agent", "description", "source"], lines)).rstrip()
-
-
-def settings_tables() -> str:
-    parts = []
-    for name, shape in SHAPES.items():
-        (corner, *agents), *body = rows(differences(settings_of(shape)))
-        lines = [[f"`{setting}`", *values] for setting, *values in body]
-        header = [corner, *(f"`{agent}`" for agent in agents)]
-        parts.append(f"On {name}:\n\n{to_markdown(table(header, lines)).rstrip()}")
-    return "\n\n".join(parts)
-
-
 def main_table(
-    facts: Facts, results: Mapping[str, Mapping[str, Record]], deep: Mapping[str, Record]
+    results: Mapping[str, Mapping[str, Record]],
+    deep: Mapping[str, Record],
+    pages: str,
+    easy: bool = True,
 ) -> str:
-    """The main results: each task with and without the bonus."""
+    """The main results: each task with and without the bonus.
+
+    pages  folder of the results pages, as seen from the page with the table
+    easy   whether tasks that do not need the bonus are included
+    """
     mdp, games, neural = results["mdp"], results["games"], results["neural"]
     lines = []
     for kind in ("exact", "sampled"):
         own = [_rounds(mdp[f"lock-{kind}-{algo}"]) for algo in ("contrastive-ucb", "no-bonus")]
         task = f"combination lock, H=6, A=5, {kind} negatives"
-        lines.append([task, *own, "[theory](docs/results-theory.md)"])
+        lines.append([task, *own, f"[locks]({pages}/locks.md)"])
     own = [_rounds(games[f"lock-game-{algo}"]) for algo in ("contrastive-ulcb", "no-bonus")]
-    lines.append(["lock for two players, H=5", *own, "[games](docs/results-games.md)"])
+    lines.append(["lock for two players, H=5", *own, f"[games]({pages}/games.md)"])
     for horizon in (12, 24):
         names = [f"rich-lock-{horizon}-{algo}" for algo in ("contrastive-ucb", "no-bonus")]
         own = [_trajectories(neural[name]) for name in names]
         task = f"lock with noisy observations, H={horizon}, networks"
-        lines.append([task, *own, "[neural](docs/results-neural.md)"])
+        lines.append([task, *own, f"[locks]({pages}/locks.md)"])
     for size in (10, 14, 20):
         own = [_episodes(deep[f"deepsea-{size}-{name}"]) for name in ("algorithm-1", "spr")]
         task = f"DeepSea N={size}, SPR-UCB `algorithm-1` and SPR"
-        lines.append([task, *own, "[deep](docs/results-deep.md)"])
+        lines.append([task, *own, f"[DeepSea]({pages}/deepsea.md)"])
+    if easy:
+        lines += _minatar_rows(deep, pages)
+    return markdown_table(HEADER, lines).replace("](./", "](")
+
+
+def minatar_table(deep: Mapping[str, Record], pages: str) -> str:
+    """Mean scores in two games with and without the bonus of the paper."""
+    return markdown_table(HEADER, _minatar_rows(deep, pages))
+
+
+def _minatar_rows(deep: Mapping[str, Record], pages: str) -> list[list[str]]:
+    lines = []
     for game in ("breakout", "freeway"):
         own = [_score(deep[f"minatar-{game}-{name}"]) for name in ("paper", "spr")]
         task = f"MinAtar {game.capitalize()}, SPR-UCB `paper` and SPR"
-        lines.append([task, *own, "[deep](docs/results-deep.md)"])
-    header = ["task", "with the bonus", "without the bonus", "details"]
-    text = to_markdown(table(header, lines)).rstrip()
-    return f"{text}\n\nOf the paper's theory, {facts.verdict} ([docs/theory.md](docs/theory.md))."
+        lines.append([task, *own, f"[MinAtar]({pages}/minatar.md)"])
+    return lines
 
 
 def _rounds(record: Record) -> str:

@@ -1,4 +1,4 @@
-"""The data of docs/results-{games,neural,deep}.md, from the JSON files in results/."""
+"""The data of the results pages on games, locks and deep agents, from the files in results/."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
-from theory import Record, negatives_of, runs_of, solved_table
+from theory import Record, markdown_table, negatives_of, runs_of, solved_table
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.report.scores import FEW_RUNS, MIN_RUNS, agent_order, natural
-from contrastive_ucb.report.tables import NOTHING, table, to_markdown
+from contrastive_ucb.report.tables import NOTHING
 from contrastive_ucb.stats.aggregate import Scores, iqm
 from contrastive_ucb.stats.bootstrap import Interval, improvement_interval, interval
 from contrastive_ucb.stats.control_scores import NAMES
@@ -53,7 +53,7 @@ def games_page(records: Mapping[str, Record]) -> dict[str, Any]:
         name.removeprefix("speedup_") for name in bench if re.fullmatch(r"speedup_\d+x\d+", name)
     ]
     return {
-        "random": to_markdown(table(header, rows)).rstrip(),
+        "random": markdown_table(header, rows),
         "random_commands": [one["command"] for one in whole],
         "short": short,
         "long": long,
@@ -111,8 +111,8 @@ def neural_page(records: Mapping[str, Record]) -> dict[str, Any]:
     continuous = records["continuous"]["summary"]
     slopes, seeds = continuous["zeta_slopes"], continuous["runs"]
     return {
-        "locks": lock_table(locks),
-        "lock_commands": [one["command"] for one in locks],
+        "rich": lock_table(locks),
+        "rich_commands": [one["command"] for one in locks],
         "growth": growth(lock_runs(records)),
         "growth_all": growth(lock_runs(records, merge=True)),
         "controls": control_table(controls),
@@ -146,7 +146,7 @@ def lock_table(records: Sequence[Record]) -> str:
             ]
         )
     header = ["task", "algorithm", "solved seeds", "trajectories: mean (range)"]
-    return to_markdown(table([*header, "trajectories of unsolved seeds"], rows)).rstrip()
+    return markdown_table([*header, "trajectories of unsolved seeds"], rows)
 
 
 def control_table(records: Sequence[Record]) -> str:
@@ -157,7 +157,7 @@ def control_table(records: Sequence[Record]) -> str:
         returned = " to ".join(dict.fromkeys(f"{one:.2f}" for one in (min(scores), max(scores))))
         episodes = f"{min(run['episodes'] for run in runs):,}"
         rows.append([runs[0]["env"], "rainbow", str(len(runs)), episodes, returned])
-    return to_markdown(table(["task", "agent", "seeds", "episodes", "mean return"], rows)).rstrip()
+    return markdown_table(["task", "agent", "seeds", "episodes", "mean return"], rows)
 
 
 def lock_runs(
@@ -221,14 +221,56 @@ def deep_page(records: Mapping[str, Record]) -> dict[str, Any]:
     ]
     old = any("points" not in run["evaluation"] for record in runs for run in record["runs"])
     few = any(MIN_RUNS <= len(record["runs"]) < FEW_RUNS for record in runs)
+    atari = [record for record in games if not record["runs"][0]["env"].startswith("MinAtar/")]
     return {
-        "seas": deep_table(seas, games=False),
-        "games": deep_table(games, games=True),
+        "deep": deep_table(seas, games=False),
+        "games": deep_table([record for record in games if record not in atari], games=True),
+        "atari": deep_table(atari, games=True),
         "costs": bench["summary"],
         "missed": missed,
-        "has_old_runs": old,
-        "few": FEW_RUNS if few else None,
+        "statistics": statistics_text(old, few),
+        "world_model": world_model_table(records["minatar-world-model"]["games"]),
     }
+
+
+def statistics_text(old: bool, few: bool) -> str:
+    """How to read the columns of a table of deep agents."""
+    parts = [
+        "IQM is the interquartile mean over seeds; P(better than `spr`) is the probability of"
+        " improvement over SPR on the same task. Both have 95% intervals of a stratified bootstrap"
+        " over seeds (Agarwal et al., 2021)."
+    ]
+    if few:
+        parts.append(
+            f"With fewer than {FEW_RUNS} seeds an interval is little more than the range of the"
+            " seeds."
+        )
+    if old:
+        parts.append(
+            "Rows with `1 x 20` evaluations are older runs: only their final weights were"
+            " evaluated, and the agents other than `simple` had other details of noise,"
+            " augmentation and replay (see the changelog)."
+        )
+    return " ".join(parts)
+
+
+def world_model_table(games: Mapping[str, Any]) -> str:
+    """Errors of the world model of SimPLe, next to simple predictors."""
+    rows = {
+        "wrong cells of the next frame: model, copy": ("frame_error", "frame_error_copy"),
+        "squared error of the reward: model, copy, mean": (
+            "reward_error",
+            "reward_error_copy",
+            "reward_error_constant",
+        ),
+        "nats of the reward: model, frequencies": ("reward_nats", "reward_nats_constant"),
+        "nats of the end: model, frequencies": ("end_nats", "end_nats_constant"),
+    }
+    lines = [
+        [name, *(", ".join(f"{games[game]['mean'][key]:.2g}" for key in keys) for game in games)]
+        for name, keys in rows.items()
+    ]
+    return markdown_table(["", *(game.capitalize() for game in games)], lines)
 
 
 def deep_table(records: Sequence[Record], games: bool) -> str:
@@ -250,7 +292,7 @@ def deep_table(records: Sequence[Record], games: bool) -> str:
         if games
         else ["solved seeds (95% interval)", "at episode: median (range)", "episodes"]
     )
-    return to_markdown(table([*header, "evaluations", "seeds", *STATISTICS], rows)).rstrip()
+    return markdown_table([*header, "evaluations", "seeds", *STATISTICS], rows)
 
 
 def solved_at(record: Record) -> list[int]:
@@ -295,7 +337,7 @@ def features_table(features: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     ]
     header = ["bonus", "variance along one direction", "rank correlation of bonus and rarity"]
     header += ["bonus of unvisited / often visited actions"]
-    return to_markdown(table(header, rows)).rstrip()
+    return markdown_table(header, rows)
 
 
 def _mean_and_range(values: Sequence[float | None]) -> str:

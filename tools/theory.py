@@ -1,7 +1,8 @@
-"""docs/theory.md and docs/results-theory.md from results/theory/facts.json and results/mdp."""
+"""The data of the results pages on theory and finite MDPs, from results/theory and results/mdp."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -11,6 +12,28 @@ from contrastive_ucb.report.tables import NOTHING, table, to_markdown
 
 Record = Mapping[str, Any]
 STATES = {"holds": "hold", "does not hold": "do not hold"}
+TITLES = {
+    "F1": "the model error falls like 1/k",
+    "F2": "the average regret falls like 1/sqrt(K)",
+    "F3": "near-optimism",
+    "F4": "the bound on the model error, with a finite class",
+    "F5": "the elliptical potential",
+    "F6": "the printed covariance does not explore",
+    "F7": "the lock needs the bonus",
+    "F8": "polynomial in the horizon",
+    "F9": "the price of not knowing the features",
+    "F10": "the contrastive loss against maximum likelihood",
+    "F11": "games: the average duality gap falls like 1/sqrt(K)",
+    "F12": "games: the bounds enclose the value",
+    "F13": "games: the CCE is one",
+    "F14": "the wrong rank, and a tilted P^-",
+    "F15": "growth in d, A and 1/C_S^-",
+    "F16": "the rich lock",
+}
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return to_markdown(table(header, rows)).rstrip()
 
 
 class Facts:
@@ -35,18 +58,20 @@ class Facts:
                 return str(getattr(row, field)) if field else row.measured
         raise KeyError(f"facts.json has no row {name!r}")
 
-    def claims(self, fact: str) -> str:
-        """The claims of a fact, their place in the paper, and the measured values."""
+    def section(self, fact: str) -> str:
+        """The table of a claim: its parts with the measured values, their settings, the command."""
+        rows = [row for row in self.rows if row.fact == fact]
         lines = []
-        for row in (row for row in self.rows if row.fact == fact):
-            name = f"{row.part}: " if row.part else ""
-            required = ", required" if row.required else ""
-            note = f" ({row.note})" if row.note else ""
-            lines.append(
-                f"- {name}{row.claim} ({row.paper}{required}). {row.setting}."
-                f" Measured: {row.measured}{note}; {row.state}."
-            )
-        return "\n".join(lines)
+        for row in rows:
+            measured = f"{row.measured} ({row.note})" if row.note else row.measured
+            lines.append([row.part or row.fact, row.mark, measured, row.state])
+        header = ["part", "target", "measured", "state"]
+        settings = ". ".join(dict.fromkeys(row.setting for row in rows))
+        lines_of_paper = ", ".join(dict.fromkeys(row.paper for row in rows))
+        listed = to_markdown(table(header, lines)).rstrip()
+        return (
+            f"{listed}\n\nPaper: {lines_of_paper}. Runs: {settings}. Command: `cucb verify {fact}`."
+        )
 
     def pivot(self, name: str) -> str:
         """An ablation or comparison: a row per setting, a column per measure."""
@@ -58,16 +83,20 @@ class Facts:
             for part in dict.fromkeys(row.part for row in rows)
         ]
         header = ["setting", *(measure.replace("_", " ") for measure in measures)]
-        return f"**{name}**: {rows[0].claim}\n\n{to_markdown(table(header, lines)).rstrip()}"
+        return f"**{name}**: {rows[0].claim}\n\n{markdown_table(header, lines)}"
 
     @property
     def overview(self) -> str:
-        lines = [
-            [f"{row.fact} {row.part}".strip(), row.mark, row.measured, row.state]
-            for row in self.rows
-        ]
-        header = ["fact", "target", "measured (95% interval)", "state"]
-        return to_markdown(table(header, lines)).rstrip()
+        """One row per claim: how many of its testable parts hold, and the first measured value."""
+        lines = []
+        for fact, title in TITLES.items():
+            rows = [row for row in self.rows if row.fact == fact]
+            tested = [row.state == "holds" for row in rows if row.state in STATES]
+            states = f"{sum(tested)} of {len(tested)} parts" if tested else rows[0].state
+            link = f"[{fact}](#{anchor(f'{fact}: {title}')})"
+            lines.append([link, title, rows[0].mark, rows[0].measured, states])
+        header = ["fact", "claim", "target", "measured (95% interval)", "holds"]
+        return markdown_table(header, lines)
 
     @property
     def origin(self) -> str:
@@ -96,6 +125,12 @@ class Facts:
         return row.measured
 
 
+def anchor(heading: str) -> str:
+    """The id that MkDocs gives to a heading."""
+    words = re.sub(r"[^\w\s-]", "", heading.lower()).strip()
+    return re.sub(r"[-\s]+", "-", words)
+
+
 def solved_table(records: Sequence[Record]) -> str:
     """Seeds that solved each task, and in which round."""
     rows = []
@@ -107,7 +142,7 @@ def solved_table(records: Sequence[Record]) -> str:
         count = f"{len(at)} of {len(runs)}"
         rows.append([task, runs[0]["algo"], count, rounds, f"{runs[0]['rounds']:,}"])
     header = ["task", "algorithm", "solved seeds", "at round: median (range)", "rounds"]
-    return to_markdown(table(header, rows)).rstrip()
+    return markdown_table(header, rows)
 
 
 def regret_table(records: Sequence[Record]) -> str:
@@ -118,7 +153,7 @@ def regret_table(records: Sequence[Record]) -> str:
         values = (mean["average_regret"], mean["final_gap"], mean["zeta"])
         rows.append([negatives_of(record), mean["algo"], *(f"{value:.4f}" for value in values)])
     header = ["data", "algorithm", "average regret", "final gap", "model error zeta"]
-    return to_markdown(table(header, rows)).rstrip()
+    return markdown_table(header, rows)
 
 
 def negatives_of(record: Record) -> str:
@@ -135,13 +170,17 @@ def runs_of(record: Record) -> list[Mapping[str, Any]]:
 
 
 def mdp_page(records: Mapping[str, Record]) -> dict[str, Any]:
-    """The data of docs/results-theory.md."""
+    """The tables of locks, DeepSea and random MDPs, with their commands."""
     runs = [one for one in records.values() if "inputs" in one]
     solving = [one for one in runs if "solved_at" in one["summary"]]
+    locks = [one for one in solving if one["inputs"]["env"] == "lock"]
+    seas = [one for one in solving if one["inputs"]["env"] == "deepsea"]
     easy = [one for one in runs if "solved_at" not in one["summary"]]
     return {
-        "solved": solved_table(solving),
-        "solved_commands": [one["command"] for one in solving],
+        "locks": solved_table(locks),
+        "lock_commands": [one["command"] for one in locks],
+        "seas": solved_table(seas),
+        "sea_commands": [one["command"] for one in seas],
         "regrets": regret_table(easy),
         "regret_commands": [one["command"] for one in easy],
         "costs": records["bench-theory"]["summary"],

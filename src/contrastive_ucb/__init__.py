@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from contrastive_ucb.planning.matrix_game import solve_cce, solve_nash
     from contrastive_ucb.runs.deep_agent import SPRUCB, DeepAgent, evaluate
     from contrastive_ucb.runs.result import Result
-    from contrastive_ucb.runs.save import load_agent as load
+    from contrastive_ucb.runs.save import load
 
 __version__ = "0.1.0"
 
@@ -103,8 +103,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
-            module = import_module(f"contrastive_ucb.{home}")
-            return getattr(module, "load_agent" if name == "load" else name)
+            return getattr(import_module(f"contrastive_ucb.{home}"), name)
     raise AttributeError(f"module 'contrastive_ucb' has no attribute {name!r}")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.finite.config import AgentConfig, resolve_neural
+from contrastive_ucb.agents.finite.config import AgentConfig, resolve
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.agents.finite.neural_model import make_class, make_negatives, make_recipe
 from contrastive_ucb.agents.finite.tabular_model import Representation
@@ -24,8 +24,7 @@ from contrastive_ucb.envs.finite_twin import OneHot, one_hot
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.planning.lookahead import kernel_on
-from contrastive_ucb.representation.neural import initial_weights
-from contrastive_ucb.representation.neural_fit import train
+from contrastive_ucb.representation.neural import initial_weights, train
 
 # Tables are fitted to convergence, so the networks have many steps and a small final rate.
 THOROUGH = MappingProxyType(
@@ -47,12 +46,12 @@ def errors_of_both(mdp: TabularMDP, rounds: int, seed: int, **settings: Any) -> 
               there is one label per tuple, the same for both.
     """
     env = one_hot(mdp)
-    config = resolve_neural(AgentConfig(**{**THOROUGH, **settings}), env)
+    config = resolve(AgentConfig(**{**THOROUGH, **settings}), env)
     labeled = config.sampler == "paper"
     agent = ContrastiveUCB(mdp, seed=seed, negatives="sampled" if labeled else "exact")
     data = ObservationData(mdp.horizon, mdp.n_states, labeled=labeled)
-    tables = agent.tables
-    tables.representation = _Recorded(tables.representation, data, mdp.n_actions)
+    model = agent.model
+    model.representation = _Recorded(model.representation, data, mdp.n_actions)
     for played in agent.session.rounds(rounds):
         last = played.figures
     kernel = _network_kernel(config, env, data, seed)

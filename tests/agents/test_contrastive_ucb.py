@@ -13,11 +13,11 @@ from contrastive_ucb.agents.finite.presets import PRESETS
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
 from contrastive_ucb.core.random_streams import stream
-from contrastive_ucb.data import counts as counts_module
-from contrastive_ucb.data.sampler import collect, n_uniforms, steps_per_round
+from contrastive_ucb.data.sampler import TabularSampler, steps_per_round
 from contrastive_ucb.envs import Lock, LowRankMDP, TabularMDP
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.evaluation.exact import suboptimality
+from contrastive_ucb.representation import tabular_fit
 from contrastive_ucb.runs.session import Session
 
 H, S, A, D = 3, 5, 2, 2
@@ -43,7 +43,7 @@ def mdp(seed: int = 0) -> LowRankMDP:
 @pytest.fixture(params=VARIANTS)
 def variant(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     if request.param.startswith("sparse"):
-        monkeypatch.setattr(counts_module, "DENSE_CELLS", 0)
+        monkeypatch.setattr(tabular_fit, "DENSE_CELLS", 0)
     return VARIANTS[request.param]
 
 
@@ -60,7 +60,7 @@ def assert_same(one: ContrastiveUCB, other: ContrastiveUCB, seed: int = 0) -> No
     np.testing.assert_array_equal(one.kernel.table()[seed], other.kernel.table()[0])
     for name in ("policies", "values", "bonus"):
         np.testing.assert_array_equal(getattr(one, name)[seed], getattr(other, name)[0])
-    np.testing.assert_array_equal(one.totals.rewards[seed], other.totals.rewards[0])
+    np.testing.assert_array_equal(one.model.reward_sums[seed], other.model.reward_sums[0])
 
 
 def fit_by_loops(
@@ -101,17 +101,16 @@ def test_round_equals_an_oracle_of_loops() -> None:
     agent = ContrastiveUCB(tiny, seed=4, sweeps=3, alpha=0.3)
     assert agent.config.alpha == 0.3
     negatives = np.full(n_states, 1 / n_states)
-    walk, label = stream(4, "walk"), stream(4, "label")
-    n_walk, n_label = n_uniforms(n_steps)
-    phi, psi = agent.tables.representation.phi[0].copy(), agent.tables.representation.psi[0].copy()  # type: ignore[attr-defined]
+    streams = {name: [stream(4, name)] for name in ("walk", "label")}
+    sampler = TabularSampler(agent.batch, negatives, streams)
+    phi, psi = (getattr(agent.model.representation, name)[0].copy() for name in ("phi", "psi"))
     pairs = n_states * n_actions
     positive, negative = np.zeros((2, n_steps, pairs + 1, n_states))
     positive[:, -1] = negative[:, -1] = 0.5 * negatives
     bonus_data: list[list[int]] = [[] for _ in range(n_steps)]  # D~
     policy = np.full((n_steps, n_states, n_actions), 1 / n_actions)
     for _ in range(6):
-        draws = walk.random(n_walk)[None], label.random(n_label)[None]
-        tuples = collect(agent.batch, policy[None], negatives, *draws)  # line 4
+        tuples = sampler.collect(policy[None])  # line 4
         for i, h in enumerate(tuples.step):
             table = positive if tuples.label[0, i] else negative
             table[h, tuples.pair[0, i], tuples.contrast[0, i]] += 1
@@ -159,7 +158,7 @@ def test_budget_is_counted() -> None:
 def test_same_seed_same_run_other_seed_other_run(variant: dict[str, Any]) -> None:
     one, same, other = (play(ContrastiveUCB(mdp(), seed=s, **variant), 8) for s in (3, 3, 4))
     assert_same(one, same)
-    assert (one.totals.visits != other.totals.visits).any()
+    assert (one.model.visits != other.model.visits).any()
 
 
 def test_batch_of_seeds_equals_separate_runs(variant: dict[str, Any]) -> None:
@@ -204,7 +203,7 @@ def test_learned_reward_converges_on_visited_pairs() -> None:
         LowRankMDP(3, 2, 2, 2).kernel, scale * rng.random(scale.shape), reward_scale=scale
     )
     agent = play(ContrastiveUCB(env, seed=0, algo="ucbvi", epsilon=1.0, reward="learned"), 1000)
-    visits = agent.totals.visits.reshape(scale.shape)
+    visits = agent.model.visits.reshape(scale.shape)
     often = visits > 200
     assert often.sum() >= 6
     error = np.abs(agent.model.rewards()[0] - env.rewards)
@@ -217,7 +216,7 @@ def test_learned_reward_converges_on_visited_pairs() -> None:
 
 def test_a_nan_in_the_model_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Kernel(np.full((1, H, S * A, S), np.nan))
-    for algo, message in (("ucbvi", "Q-bar .* round 1"), ("contrastive-ucb", "covariance .* NaN")):
+    for algo, message in (("ucbvi", "Q-bar .* NaN"), ("contrastive-ucb", "covariance .* NaN")):
         agent = ContrastiveUCB(mdp(), algo=algo)
         monkeypatch.setattr(agent.model, "fit", lambda: broken)
         with pytest.raises(ArithmeticError, match=message):

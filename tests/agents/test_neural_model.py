@@ -14,8 +14,12 @@ from agents.neural_play import (
 )
 
 from contrastive_ucb.agents.finite import contrastive_ulcb
+from contrastive_ucb.agents.finite.neural_model import planning_nodes
+from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.data.observations import Negatives, ObservationData, Transitions
+from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.finite_twin import EmissionWalk
-from contrastive_ucb.representation import neural_fit
+from contrastive_ucb.representation import neural
 from contrastive_ucb.representation.neural import Fitted
 
 
@@ -37,7 +41,7 @@ def test_a_nan_in_the_features_names_step_and_round(
     monkeypatch.setattr(Fitted, "features_of", broken)
     with pytest.raises(ArithmeticError, match=r"features phi have a NaN.*step 1 of round 2"):
         agent.round()
-    assert agent.state_of(0)["data"]["n"].tolist() == [4, 8, 8]
+    assert agent.state_of(0)["model"]["data"]["n"].tolist() == [4, 8, 8]
 
 
 @pytest.mark.parametrize("make", [lock_agent, vault_agent])
@@ -56,7 +60,7 @@ def test_a_failed_round_is_undone(
             message = r"returned a NaN.*'reward' at step 0 of round 2"
         else:
             slopes = "paper_slopes" if "sampler" in changes else "shared_slopes"
-            patch.setattr(neural_fit, slopes, broken_slopes)
+            patch.setattr(neural, slopes, broken_slopes)
             message = r"weights 'phi'.*round 2"
         for _ in range(2):
             with pytest.raises(ArithmeticError, match=message):
@@ -87,7 +91,7 @@ def test_a_round_that_fails_in_planning_is_undone(
         with pytest.raises(ArithmeticError, match="no CCE"):
             failed.round()
     if looked_at:
-        np.testing.assert_array_equal(failed.state_of(0)["data"]["n"], [4, 8, 8])
+        np.testing.assert_array_equal(failed.state_of(0)["model"]["data"]["n"], [4, 8, 8])
     for agent in (whole, failed):
         agent.round()
     assert_same_state(whole, failed)
@@ -116,14 +120,7 @@ def test_labels_are_drawn_once() -> None:
 def test_shared_negatives_store_no_contrast() -> None:
     agent = lock_agent()
     agent.round()
-    assert {"contrast", "label"}.isdisjoint(agent.state_of(0)["data"])
-    old = agent.state_of(0)  # as older ones are: with a contrast, and more of it than is needed
-    old["data"] |= {"contrast": old["data"]["following"], "label": old["data"]["reward"]}
-    again = lock_agent(seed=3)
-    again.load_states([old])
-    for one in (agent, again):
-        one.round()
-    assert_same_state(agent, again)
+    assert {"contrast", "label"}.isdisjoint(agent.state_of(0)["model"]["data"])
 
 
 def test_covariance_and_reward_equal_loops() -> None:
@@ -179,3 +176,35 @@ def test_only_psi_reads_a_predicted_reward() -> None:
     assert model(agent).states.shape[-1] == agent.envs[0].size
     with pytest.raises(ValueError, match="needs draws with rewards"):
         lock_agent(foresee_reward="on", density="gaussian")
+
+
+# Planning nodes: draws of the density that the networks were trained with
+
+
+def shifted_data(labeled: bool) -> ObservationData:
+    """The next observation is first .2 and later .8; at step 1 all labels are 1."""
+    data = ObservationData(2, 1, labeled=labeled)
+    for step in range(2):
+        for place, count in ((0.2, 100), (0.8, 900)):
+            even = np.zeros(count, dtype=np.int64)
+            rows = np.full((count, 1), place)
+            data.add(step, Transitions(rows, even, even.astype(float), rows, even == 0))
+            if labeled and step == 0:
+                false = np.full((count, 1), 0.2, dtype=np.float32)  # as P^- was at first
+                data.relabel(step, count, np.arange(count) % 2 == 0, false)
+    return data
+
+
+@pytest.mark.parametrize("kind", ["seen", "mixed"])
+def test_stored_labels_use_the_density_of_their_negatives(kind: Any) -> None:
+    """Regression: trained with .2 as the only negative, but planned on .2 and .8."""
+    negatives = Negatives(ContinuousMDP(horizon=2), kind, uniform_share=0.0)
+    nodes = planning_nodes(shifted_data(True), negatives, 2000, stream(0, "test"))
+    np.testing.assert_allclose(nodes[0], 0.2, rtol=1e-6)
+    assert abs((nodes[1] > 0.5).mean() - 0.9) < 0.05  # nothing is stored there, so today's
+
+
+def test_a_fixed_density_keeps_its_even_nodes() -> None:
+    negatives = Negatives(ContinuousMDP(horizon=2), "uniform")
+    nodes = planning_nodes(shifted_data(True), negatives, 4, stream(0, "test"))
+    np.testing.assert_allclose(nodes[0, :, 0], [0.125, 0.375, 0.625, 0.875])

@@ -14,6 +14,7 @@ from contrastive_ucb.bonus.elliptical import (
     covariance,
     elliptical_width,
     log_det,
+    theory_coefficients,
 )
 from contrastive_ucb.envs import LowRankMDP
 
@@ -137,3 +138,34 @@ def test_printed_covariance_with_the_theorems_constants_never_leaves_the_cap() -
         assert (printed.bonus == 2 * horizon).all()
         assert np.ptp(practical.bonus) > 0.01
     assert practical.bonus.max() < 2 * horizon
+
+
+# The schedules of gamma_k and lambda_k
+
+
+@pytest.mark.parametrize("k", [1, 100, 100_000])
+@pytest.mark.parametrize("size", [1, 10_000])
+@pytest.mark.parametrize("c0", [1.0, 4.0])
+def test_coefficients_of_the_theorem(k: int, size: int, c0: float) -> None:
+    """Copied again from the paper (l.219)."""
+    n_steps, n_actions, d, floor, delta = 6, 5, 3, 0.04, 0.1
+    log_size = float(np.log(size))
+    scale, ridge = theory_coefficients(k, n_steps, n_actions, d, floor, log_size, delta, c0)
+    gamma = 4 * n_steps * (12 * np.sqrt(n_actions * d) + np.sqrt(c0) * d) / floor
+    gamma *= np.sqrt(np.log(2 * n_steps * k * size / delta))
+    assert scale == pytest.approx(gamma, rel=1e-12)
+    assert ridge == pytest.approx(c0 * d * np.log(n_steps * size * k / delta), rel=1e-12)
+
+
+def test_an_agent_takes_the_coefficients_from_its_mdp_and_class() -> None:
+    mdp = LowRankMDP(5, 2, 3, 4)
+    practical = ContrastiveUCB(mdp, alpha=0.4, ridge=2.0).model
+    assert practical.schedule(1) == practical.schedule(10_000) == (pytest.approx(1.6), 2.0)
+    settings = {"function_class": "finite", "class_size": 8}
+    agent = ContrastiveUCB(mdp, schedule="theory", tilt=1.0, **settings)
+    floor = float(agent.negatives.min())
+    assert floor < 1 / 5
+    assert agent.model.schedule(7) == theory_coefficients(7, 4, 2, 3, floor, np.log(8), 0.05, 1.0)
+    infinite = ContrastiveUCB(mdp, schedule="theory").model
+    n_parameters = 3 * (10 + 5)
+    assert infinite.schedule(7) == theory_coefficients(7, 4, 2, 3, 0.2, n_parameters)

@@ -5,7 +5,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-import torch
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
@@ -50,15 +49,6 @@ def test_the_bonus_of_a_pair_counts_the_current_visit() -> None:
     assert env.bonus.n_seen == 5
 
 
-def test_features_are_those_of_the_observation_before_the_step() -> None:
-    def feature(cell: int) -> torch.Tensor:
-        return torch.tensor([cell + 1.0, 0.0], requires_grad=True)
-
-    env = BonusWrapper(Cells(1, 2, 0), feature, scale=1.0, ridge=1.0)
-    found = [info["bonus"] for _, info in walk(env, [2, 2])]
-    assert found == pytest.approx([2 / np.sqrt(1 + 4), 3 / np.sqrt(1 + 4 + 9)])
-
-
 class Reused(Cells):
     """Overwrites the previous observation in place."""
 
@@ -80,15 +70,6 @@ def test_an_overwritten_observation_is_counted_with_its_old_value() -> None:
     env = BonusWrapper(Reused(), lambda seen: seen, scale=1.0, ridge=1.0)
     assert walk(env, [2])[0][1]["bonus"] == pytest.approx(2 / np.sqrt(1 + 4))
     assert env.bonus.sigma.flatten().tolist() == [1 + 4, 1]
-
-
-def test_discrete_observations_are_one_hot_and_bonuses_are_at_most_scale() -> None:
-    env = BonusWrapper(cu.DeepSea(4, seed=0), scale=0.3)
-    assert env.bonus.dim == 5 + 4  # a one-hot row beside a one-hot column
-    assert env.bonus.blocks == 2
-    first = walk(env, [0, 1, 0, 1])
-    assert all(0 < info["bonus"] < 0.3 for _, info in first)
-    assert first[0][1]["bonus"] == pytest.approx(0.3, rel=0.01)  # ridge is small beside |phi|^2
 
 
 @pytest.mark.parametrize(

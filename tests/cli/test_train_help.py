@@ -9,9 +9,9 @@ from contrastive_ucb.agents.deep.presets import configure
 from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.cli import main
 from contrastive_ucb.cli.train import _meanings as meanings
-from contrastive_ucb.core.checks import kinds_of
+from contrastive_ucb.core.checks import kinds_of, takes
 from contrastive_ucb.envs.registry import frame_shape_of
-from contrastive_ucb.runs.training import read_settings, takes
+from contrastive_ucb.runs.training import read_settings
 
 
 def help_of_train(capsys: pytest.CaptureFixture[str], option: str = "--help") -> str:
@@ -39,7 +39,7 @@ def test_every_setting_is_shown_with_its_meaning(
     assert found.keys() == kinds_of(settings).keys()
     for name in found.keys() - {"bonus"}:
         key = re.escape(prefix + name)
-        what = re.escape(takes(prefix + name, kinds_of(settings)[name]))
+        what = re.escape(takes(name, kinds_of(settings)[name]))
         assert re.search(rf" {key} \S+ {what} {re.escape(found[name])}", said), name
 
 
@@ -47,7 +47,7 @@ def test_examples_of_values_can_be_set() -> None:
     for settings in (RainbowConfig, SimpleConfig):
         for name, kind in kinds_of(settings).items():
             if example := re.search("such as ([0-9.,]*[0-9])", takes(name, kind)):
-                settings(**read_settings([f"{name}={example[1]}"]))
+                settings(**read_settings([f"{name}={example[1]}"]))  # checks them
     assert takes("support", kinds_of(RainbowConfig)["support"]) == "2 numbers such as 0,10, or none"
 
 

@@ -23,7 +23,7 @@ from contrastive_ucb.core.checkpoint import (
     save_checkpoint,
 )
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.core.files import publish, write_atomically
+from contrastive_ucb.core.files import draft, write_atomically
 
 
 def same(left, right):
@@ -122,42 +122,33 @@ def test_awkward_values_round_trip(tmp_path, value):
     assert same(load_checkpoint(save_checkpoint(tmp_path, 0, {"x": value}))["x"], value)
 
 
-def test_a_loaded_array_can_be_written_to_and_outlives_its_folder(tmp_path):
-    path = save_checkpoint(tmp_path, 0, {"x": np.arange(4.0), "y": torch.arange(4)})
-    state = load_checkpoint(path)
-    shutil.rmtree(path)
-    state["x"] += 1
-    state["y"] += 1
-    assert state["x"].tolist() == state["y"].tolist() == [1, 2, 3, 4]
-
-
-def test_a_torch_optimiser_goes_on_exactly(tmp_path):
-    def one_step(model, optimiser):
-        optimiser.zero_grad()
+def test_a_torch_optimizer_continues_exactly(tmp_path):
+    def one_step(model, optimizer):
+        optimizer.zero_grad()
         model(torch.ones(1, 3)).sum().backward()
-        optimiser.step()
+        optimizer.step()
 
-    model = torch.nn.Linear(3, 2)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
-    one_step(model, optimiser)
-    state = {"model": model.state_dict(), "optimiser": optimiser.state_dict()}
-    loaded = load_checkpoint(save_checkpoint(tmp_path, 1, state))
-    twin = torch.nn.Linear(3, 2)
+    model, twin = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    one_step(model, optimizer)
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    path = save_checkpoint(tmp_path, 1, state)
+    loaded = load_checkpoint(path)
+    shutil.rmtree(path)  # the loaded arrays are copies, which can be changed
     twin.load_state_dict(loaded["model"])
-    twin_optimiser = torch.optim.Adam(twin.parameters(), lr=0.7)
-    twin_optimiser.load_state_dict(loaded["optimiser"])
-    one_step(model, optimiser)
-    one_step(twin, twin_optimiser)
+    twin_optimizer = torch.optim.Adam(twin.parameters(), lr=0.7)
+    twin_optimizer.load_state_dict(loaded["optimizer"])
+    one_step(model, optimizer)
+    one_step(twin, twin_optimizer)
     assert torch.equal(model.weight, twin.weight)
 
 
 def test_checkpoints_do_not_import_torch(tmp_path):
-    """The provable tier starts in a fraction of the time without it."""
     program = (
         "import sys, pathlib, numpy;"
         "from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint;"
         "path = save_checkpoint(pathlib.Path(sys.argv[1]), 0, {'x': numpy.ones(2)});"
-        "load_checkpoint(path);"
+        "load_checkpoint(path)['x'] += 1;"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program, tmp_path], check=False).returncode == 0
@@ -181,12 +172,6 @@ def test_what_cannot_be_kept_is_refused_by_name(tmp_path, state, error, message)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_step_that_is_there_is_not_written_again(tmp_path):
-    first = save_checkpoint(tmp_path, 5, {"x": 1})
-    assert save_checkpoint(tmp_path, 5, {"x": 2}) == first
-    assert load_checkpoint(first) == {"x": 1}
-
-
 def test_latest_goes_by_number_and_sees_finished_ones_only(tmp_path):
     assert latest_checkpoint(tmp_path / "none") is None
     for step in (9, 100, 20):
@@ -206,61 +191,52 @@ def test_prune_keeps_the_newest_and_sweeps_drafts(tmp_path):
     (tmp_path / ".lock").touch()
     prune_checkpoints(tmp_path, keep=2)
     assert {path.name for path in tmp_path.iterdir()} == {"step_20", "step_100", ".lock"}
-    with pytest.raises(ValueError, match="keep must be at least 1"):
-        prune_checkpoints(tmp_path, keep=0)
-    assert latest_checkpoint(tmp_path) == tmp_path / "step_100"
 
 
 def damaged_copies(path):
-    """Yields after each way of damaging each file, and puts the file right again."""
+    """Yields the name of the file after each way of damaging it, and restores it."""
     for name in ("arrays.safetensors", "state.json"):
         file = path / name
         whole = file.read_bytes()
-        for length in {0, 1, 8, len(whole) // 2, len(whole) - 1}:
-            file.write_bytes(whole[:length])
-            yield f"{name} cut to {length}", name
+        damaged = [whole[:length] for length in {0, 1, 8, len(whole) // 2, len(whole) - 1}]
         for at in range(0, len(whole), 3):
-            file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :])
-            yield f"{name} with byte {at} changed", name
+            damaged.append(whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :])
+        for content in damaged:
+            file.write_bytes(content)
+            yield name
         file.unlink()
-        yield f"{name} missing", name
+        yield name
         file.write_bytes(whole)
-
-
-def what_goes_wrong(path, state):
-    """The message of the error that loading gives, or None when it gives the state."""
-    try:
-        loaded = load_checkpoint(path)
-    except CheckpointError as error:
-        return str(error)
-    assert same(loaded, state)
-    return None
 
 
 def test_every_damage_is_a_checkpoint_error_or_harmless(tmp_path):
     state = {"x": np.arange(5.0), "n": [1, 2.5, "text"], "t": torch.ones(2), "$": None}
     path = save_checkpoint(tmp_path, 4, state)
     n_errors = 0
-    for what, name in damaged_copies(path):
-        if (message := what_goes_wrong(path, state)) is None:
-            # Only a change in the white space between JSON tokens may pass.
-            assert name == "state.json", what
-            continue
-        n_errors += 1
-        assert message.startswith(str(path / name)), what
-        assert message.endswith("; remove the run folder to start again"), what
-        assert "\n" not in message, what
+    for name in damaged_copies(path):
+        message = ""
+        try:
+            loaded = load_checkpoint(path)
+        except CheckpointError as error:
+            message = str(error)
+        if message:
+            n_errors += 1
+            assert message.startswith(str(path / name))
+            assert message.endswith("; remove the run folder to start again")
+            assert "\n" not in message
+        else:  # a change in the white space between JSON tokens
+            assert name == "state.json"
+            assert same(loaded, state)
     assert n_errors > 100
-    assert same(load_checkpoint(path), state)
 
 
-def test_the_way_out_names_the_older_checkpoint(tmp_path):
-    save_checkpoint(tmp_path, 10, {"x": 1})
-    save_checkpoint(tmp_path, 9, {"x": 1})
-    newest = save_checkpoint(tmp_path, 30, {"x": 1})
-    save_checkpoint(tmp_path, 200, {"x": 1})
-    (newest / "arrays.safetensors").write_bytes(b"")
-    with pytest.raises(UserError, match=r"step_30 to continue from step_10$"):
+def test_the_remedy_names_the_older_checkpoint(tmp_path):
+    for step in (10, 9, 200):
+        save_checkpoint(tmp_path, step, {"x": 1})
+    newest = save_checkpoint(tmp_path, 30, {"x": np.ones(2)})
+    assert save_checkpoint(tmp_path, 30, {"x": 2}) == newest  # and does not write it again
+    shutil.copy(tmp_path / "step_10" / "arrays.safetensors", newest / "arrays.safetensors")
+    with pytest.raises(UserError, match=r"checksum differs.*step_30 to continue from step_10$"):
         load_checkpoint(newest)
 
 
@@ -272,32 +248,24 @@ def test_unknown_format_is_refused_by_number(tmp_path):
         load_checkpoint(path)
 
 
-def test_arrays_of_another_checkpoint_are_noticed(tmp_path):
-    one = save_checkpoint(tmp_path, 1, {"x": np.zeros(3)})
-    two = save_checkpoint(tmp_path, 2, {"x": np.ones(3)})
-    shutil.copy(two / "arrays.safetensors", one / "arrays.safetensors")
-    with pytest.raises(CheckpointError, match="checksum differs"):
-        load_checkpoint(one)
-
-
 KILLED_HALFWAY = """
 import os, signal, sys
 from pathlib import Path
 from contrastive_ucb.core.checkpoint import save_checkpoint
-from contrastive_ucb.core import checkpoint, files
+from contrastive_ucb.core import files
 
-def die(*arguments):
+def die(*arguments, **options):
     os.kill(os.getpid(), signal.SIGKILL)
 
 folder, moment = Path(sys.argv[1]), sys.argv[2]
 if moment == "before the arrays":
-    checkpoint.save_file = die
+    Path.write_bytes = die
 elif moment == "between the files":
-    checkpoint._digest = die
+    Path.write_text = die
 elif moment == "before the sync":
     files.sync_to_disk = die
 else:
-    Path.rename = die
+    Path.replace = die
 save_checkpoint(folder, 2, {"x": 2})
 """
 
@@ -318,25 +286,20 @@ def test_a_kill_leaves_no_named_checkpoint(tmp_path, moment):
     assert [path.name for path in tmp_path.iterdir()] == ["step_2"]
 
 
-def test_publish_leaves_nothing_behind_when_writing_fails(tmp_path):
-    def write(draft):
-        (draft / "part").write_text("half")
-        raise OSError("disk full")
+def test_a_folder_appears_after_writing_or_not_at_all(tmp_path):
+    def write(full):
+        with draft(tmp_path / "name") as new:
+            new.mkdir()
+            (new / "part").write_text("all")
+            assert list(tmp_path.glob("[!.]*")) == []
+            if full:
+                raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        publish(tmp_path, "step_1", write)
+        write(full=True)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_publish_shows_the_name_only_after_writing(tmp_path):
-    seen_while_writing = []
-
-    def write(draft):
-        (draft / "part").write_text("all")
-        seen_while_writing.extend(path.name for path in tmp_path.glob("[!.]*"))
-
-    assert (publish(tmp_path, "name", write) / "part").read_text() == "all"
-    assert seen_while_writing == []
+    write(full=False)
+    assert (tmp_path / "name" / "part").read_text() == "all"
 
 
 def test_write_atomically_keeps_the_old_file_when_it_fails(tmp_path, monkeypatch):

@@ -44,16 +44,10 @@ def test_a_run_that_plays_and_learns_by_turns_has_the_speed_of_both():
     assert all(5 <= speed <= 20 for speed in found[-1200:])  # the truth is 10
 
 
-def test_what_stands_still_has_no_speed():
+def test_rare_events_and_runs_that_do_not_advance():
     assert speeds([(0.0, 0), (1.0, 50), (100.0, 50), (200.0, 50)])[-1] == 0
-
-
-def test_rare_events_count_from_the_one_before():
     assert speeds([(0.0, 0), (300.0, 1), (600.0, 2)]) == pytest.approx([1 / 300, 1 / 300])
-
-
-def test_the_first_event_may_come_at_once():
-    assert speeds([(3.0, 7), (3.0, 8)])[0] > 0
+    assert speeds([(3.0, 7), (3.0, 8)])[0] > 0  # the first event at once
 
 
 def test_memory_is_bounded_however_long_and_dense_a_run_is():

@@ -1,12 +1,15 @@
 """Threads are limited where it is said, and as before afterwards."""
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import pytest
 import scipy.linalg  # noqa: F401  (brings a BLAS of its own)
 import torch
 from threadpoolctl import threadpool_info
 
 import contrastive_ucb as cu
-from contrastive_ucb.core.runtime import one_thread, set_threads, threads
+from contrastive_ucb.core.runtime import one_thread, threads
 
 
 def used() -> set[int]:
@@ -17,8 +20,9 @@ def used() -> set[int]:
 
 
 @pytest.fixture(autouse=True)
-def two() -> None:
-    set_threads(2)
+def two() -> Iterator[None]:
+    with threads(2):
+        yield
 
 
 def test_torch_and_blas_are_limited_together() -> None:
@@ -31,16 +35,16 @@ def test_torch_and_blas_are_limited_together() -> None:
     assert used() == {2}
 
 
-def test_an_error_sets_them_back() -> None:
-    with pytest.raises(RuntimeError), threads(1):
-        raise RuntimeError
-    assert used() == {2}
+@pytest.mark.parametrize(("limit", "within"), [(lambda: threads(1), {1}), (one_thread, {1, 2})])
+def test_they_are_restored_after_an_error(limit: Callable[[], Any], within: set[int]) -> None:
+    def fails() -> None:
+        with limit():
+            assert used() == within
+            assert torch.get_num_threads() == 1
+            raise RuntimeError
 
-
-def test_the_quick_one_leaves_blas_alone() -> None:
-    with one_thread():
-        assert used() == {1, 2}
-        assert torch.get_num_threads() == 1
+    with pytest.raises(RuntimeError):
+        fails()
     assert used() == {2}
 
 

@@ -169,6 +169,14 @@ def play(replay: Replay, oracle: Oracle, steps: int, rng: np.random.Generator, e
         oracle.add(*outcome)
 
 
+def stacked(frames: np.ndarray, stack: int) -> np.ndarray:
+    """Every `stack` consecutive frames as one observation, (B, T, stack * C, ...)."""
+    steps = range(frames.shape[1] - stack + 1)
+    return np.stack(
+        [np.concatenate(list(np.moveaxis(frames[:, k : k + stack], 1, 0)), 1) for k in steps], 1
+    )
+
+
 def assert_same(left: Any, right: Any) -> None:
     assert type(left) is type(right)
     if isinstance(left, dict):

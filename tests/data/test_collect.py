@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chisquare
 
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.data.sampler import Tuples, collect, n_uniforms, steps_per_round
+from contrastive_ucb.data.sampler import TabularSampler, Tuples, steps_per_round
 from contrastive_ucb.envs import LowRankMDP, TabularMDP
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.planning.value_iteration import occupancy, one_step_later, rolled_in
@@ -13,6 +13,7 @@ from contrastive_ucb.planning.value_iteration import occupancy, one_step_later, 
 H, S, A = 3, 4, 2
 NEGATIVES = np.array([0.4, 0.3, 0.2, 0.1])
 N = 20_000  # rounds: one a seed of a batch, as they are independent
+STREAMS = ("walk", "label")
 LEAST = 1e-4  # p-value below which a distribution counts as wrong; the draws are fixed
 
 
@@ -29,15 +30,10 @@ def policy() -> Array:
     return np.random.default_rng(6).dirichlet(np.full(A, 0.1), (H, S))
 
 
-def uniforms(seed: int, n: int, horizon: int) -> tuple[Array, Array]:
-    rng = np.random.default_rng(seed)
-    n_walk, n_label = n_uniforms(horizon)
-    return rng.random((n, n_walk)), rng.random((n, n_label))
-
-
 def many_rounds(factored: bool, n: int = N) -> Tuples:
-    batch = EnvBatch.of([small_mdp(factored)] * n)
-    return collect(batch, np.stack([policy()] * n), NEGATIVES, *uniforms(7, n, H))
+    batch = EnvBatch([small_mdp(factored)] * n)
+    streams = {name: [np.random.default_rng(7 + at)] * n for at, name in enumerate(STREAMS)}
+    return TabularSampler(batch, NEGATIVES, streams).collect(np.stack([policy()] * n))
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["factored", "table"])
@@ -132,4 +128,4 @@ def test_rewards_have_the_right_mean(tuples: Tuples) -> None:
 
 def test_batch_of_different_sizes_is_refused() -> None:
     with pytest.raises(ValueError, match="one size"):
-        EnvBatch.of([LowRankMDP(4, 2, 2, 3), LowRankMDP(5, 2, 2, 3)])
+        EnvBatch([LowRankMDP(4, 2, 2, 3), LowRankMDP(5, 2, 2, 3)])

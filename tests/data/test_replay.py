@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data.replay_oracle import EXTRAS, FRAME, Oracle, assert_same, play
+from data.replay_oracle import EXTRAS, FRAME, Oracle, assert_same, play, stacked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
@@ -67,20 +67,21 @@ def test_batch_equals_oracle(
     assert set(batch.index.tolist()) == set(drawable)
     for i, time in enumerate(batch.index):
         if choices["cut"] == "episode":
-            compare(batch, i, oracle.expected(time))
+            compare(batch, i, oracle.expected(time), choices["stack"])
         else:
-            compare(batch, i, oracle.published(time))
+            compare(batch, i, oracle.published(time), choices["stack"])
 
 
-def compare(batch: Any, i: int, expected: dict[str, Any]) -> None:
+def compare(batch: Any, i: int, expected: dict[str, Any], stack: int) -> None:
     """Compare row i of the batch; None in the oracle means undefined."""
     for name in ("returns", "discounts", "step_weights", "mask"):
         np.testing.assert_allclose(getattr(batch, name)[i], expected[name], rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(batch.bootstrap[i], expected["bootstrap"])
     assert batch.steps[i, : len(expected["steps"])].tolist() == expected["steps"]
+    observations = stacked(batch.frames[i : i + 1], stack)[0]
     for k, observation in enumerate(expected["observations"]):
         if observation is not None:
-            np.testing.assert_array_equal(batch.observations[i, k], observation)
+            np.testing.assert_array_equal(observations[k], observation)
     for k, action in enumerate(expected["actions"]):
         if action is not None:
             assert batch.actions[i, k] == action
@@ -100,25 +101,23 @@ def test_windows_and_observations_equal_oracle(
     if not len(index):
         return
     alone = replay.observations(index)
-    window = replay.window(index, length)
-    observations = window.observations()
+    history = replay.history
+    window = history.following(index, length)
+    observations = history.observations(window.reshape(-1)).reshape(*window.shape, -1, *FRAME[1:])
+    actions, previous = history.at("action", window), history.previous_actions(window)
     for i, time in enumerate(index):
         np.testing.assert_array_equal(alone[i], oracle.observation(time))
         times = oracle.transitions_from(time)[:length]
-        assert window.times[i].tolist() == times
-        end = next((k for k, t in enumerate(times) if oracle.past[t].ends), length)
+        assert window[i].tolist() == times
         for k, t in enumerate(times):
             entry = oracle.past[t]
             np.testing.assert_array_equal(observations[i, k], oracle.observation(t))
-            assert window.actions[i, k] == entry.action
-            assert (window.terminated[i, k], window.truncated[i, k]) == (
-                entry.terminated,
-                entry.truncated,
-            )
-            assert window.shown[i, k] == (min(k, end) if end <= replay.jumps else k)
+            assert actions[i, k] == entry.action
+            assert history.at("terminated", window)[i, k] == entry.terminated
+            assert history.at("truncated", window)[i, k] == entry.truncated
             earlier = [u for u in range(t) if oracle.past[u].action is not None]
             known = earlier and earlier[-1] >= oracle.kept_from
-            assert window.previous[i, k] == (oracle.past[earlier[-1]].action if known else 0)
+            assert previous[i, k] == (oracle.past[earlier[-1]].action if known else 0)
 
 
 @settings(max_examples=40, deadline=None)
@@ -192,15 +191,6 @@ def test_priority_zero_keeps_the_transition() -> None:
         replay.update_priorities(index[:1], np.array([np.nan]))
 
 
-def test_exponent_zero_samples_uniformly() -> None:
-    replay, _, rng = played({}, 40, 20, 0.1, 0)
-    index = replay.drawable()
-    replay.update_priorities(index, 10.0 * np.arange(len(index)))
-    batch = replay.sample(rng.random(len(index)), 1.0)
-    assert batch.index.tolist() == index.tolist()
-    np.testing.assert_array_equal(batch.weights, 1.0)
-
-
 def test_updates_of_overwritten_transitions_are_ignored() -> None:
     """Their slots belong to other transitions by then."""
     replay, oracle, rng = played({"n_step": 2}, 5, 4, 0.0, 0, priority_exponent=1.0)
@@ -210,19 +200,6 @@ def test_updates_of_overwritten_transitions_are_ignored() -> None:
     replay.update_priorities(old, np.full(len(old), 0.5))
     replay.set_extra("feature", old, np.full((len(old), 3), -1.0))
     assert_same(replay.state_dict(), before)
-    with pytest.raises(IndexError, match="the memory holds"):
-        replay.extra("feature", old)
-
-
-def test_vector_frames() -> None:
-    replay = Replay(50, (3,), np.float32, n_step=2)
-    frames = np.random.default_rng(0).normal(size=(11, 3)).astype(np.float32)
-    replay.begin(frames[0])
-    for t in range(10):
-        replay.add(0, 1.0, frames[t + 1], terminated=False, truncated=t == 9)
-    batch = replay.sample(np.arange(10) / 10, 0.0)
-    np.testing.assert_array_equal(batch.observations[:, 0], frames[batch.index])
-    np.testing.assert_array_equal(batch.bootstrap, frames[np.minimum(batch.index + 2, 10)])
 
 
 def test_errors_name_value_and_remedy() -> None:
@@ -230,8 +207,6 @@ def test_errors_name_value_and_remedy() -> None:
     frame, feature = np.zeros(FRAME, np.uint8), np.zeros(3, np.float32)
     with pytest.raises(ValueError, match="call begin"):
         replay.add(0, 0.0, frame, False, False, feature=feature)
-    with pytest.raises(ValueError, match="call begin"):
-        replay.observation()
     replay.begin(frame)
     with pytest.raises(ValueError, match="an episode is running"):
         replay.begin(frame)
@@ -245,14 +220,8 @@ def test_errors_name_value_and_remedy() -> None:
         replay.add(0, 0.0, frame, False, False)
     assert replay.history.now == 0
     replay.add(0, 0.0, frame, False, False, feature=feature)
-    with pytest.raises(IndexError, match="window=3"):
-        replay.window(np.array([0]), 3)
     with pytest.raises(ValueError, match=r"replay_capacity .* at least \d+, got 10"):
         Replay(10, FRAME, n_step=10)
-    with pytest.raises(ValueError, match="cut must be one of"):
-        Replay(50, FRAME, cut="other")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"n_step=1, this one 2"):
-        Replay(50, FRAME, stack=2, n_step=2, extras=EXTRAS).load_state_dict(replay.state_dict())
 
 
 @pytest.mark.parametrize("preset", BONUSES)

@@ -73,19 +73,6 @@ def test_save_writes_only_new_entries(tmp_path: Path) -> None:
     assert len(names(tmp_path)) == 4  # the short file is replaced
 
 
-def test_resumed_run_appends(tmp_path: Path) -> None:
-    files, replay, rng = ReplayFiles(tmp_path, piece=10), make(), np.random.default_rng(0)
-    oracle = Oracle(replay)
-    play(replay, oracle, 30, rng, 0.0)
-    state = files.save(replay)
-    before = names(tmp_path)
-    other, again = make(), ReplayFiles(tmp_path, piece=10)
-    again.load(other, state)
-    play(other, oracle, 7, rng, 0.0)
-    again.save(other)
-    assert {tuple(name.split("_")[1:3]) for name in names(tmp_path) - before} == {("30", "37")}
-
-
 def test_branches_do_not_overwrite_each_other(tmp_path: Path) -> None:
     files, replay, rng = ReplayFiles(tmp_path, piece=10), make(), np.random.default_rng(0)
     oracle = Oracle(replay)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "paper-map.md").read_text(encoding="utf-8")
 REFERENCES = sorted(set(re.findall(r"(src/[\w/]+\.py)::([\w.]+)", PAGE)))
 MATHEMATICS = ("envs", "data", "representation", "bonus", "planning", "agents", "evaluation")
 

@@ -14,7 +14,6 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import atari
 from contrastive_ucb.envs.atari import ATARI_100K, Atari, game_name, name_key, roms
-from contrastive_ucb.envs.registry import make_deep_env
 
 FIRE = 1
 
@@ -174,29 +173,7 @@ def test_assault_does_not_depend_on_earlier_episodes() -> None:
     assert play(short, 100) == play(long, 100)
 
 
-def test_no_ops_depend_on_seed_role_and_episode() -> None:
-    def begins(seed: int, role: str) -> list[int]:
-        env = Atari("Pong", seed=seed, role=role)
-        return [env._ale.getEpisodeFrameNumber() for _ in range(8) if env.reset() is not None]
-
-    first = begins(0, "train")
-    assert first == begins(0, "train")
-    assert first != begins(1, "train")
-    assert first != begins(0, "eval-0")
-    assert len(set(first)) > 1
-    assert min(first) >= 1
-    assert max(first) <= 30
-
-
 def test_all_games_by_name() -> None:
     assert len(set(ATARI_100K)) == 26
     assert {game_name(roms()[name_key(game)]) for game in ATARI_100K} == set(ATARI_100K)
     assert len(roms()) == 104
-
-
-def test_attributes() -> None:
-    env = make_deep_env("Pong", seed=0, training=True)
-    assert (env.name, env.frame_shape, env.stack, env.n_actions) == ("Pong", (1, 84, 84), 4, 6)
-    assert env.value_range == (-10, 10)
-    env.reset()
-    assert env.render().shape == (210, 160, 3)

@@ -88,15 +88,6 @@ def test_states_before_and_between_episodes() -> None:
     np.testing.assert_array_equal(env.reset(), first)
 
 
-def test_state_holds_arrays_and_json_values() -> None:
-    env = make_deep_env("DeepSea-10", seed=0, training=True)
-    env.reset()
-    env.step(1)
-    state = env.state_dict()
-    assert state.pop("actions").dtype == np.uint8
-    assert json.loads(json.dumps(state)) == state
-
-
 def test_irreproducible_replay_raises() -> None:
     env = make_deep_env("CartPole-v1", seed=0, training=True)
     env.reset()

@@ -158,13 +158,3 @@ def test_time_limits_truncate() -> None:
     assert steps[-1].episode_over
     assert env.raw_return == -200
     assert env.value_range == (-100, 0)
-
-
-def test_value_range_of_an_id_with_module() -> None:
-    assert GymFrames("gymnasium:CartPole-v1").value_range == (0, 100)
-
-
-def test_environment_that_cannot_be_rendered() -> None:
-    env = GymFrames("own", lambda: Recorder(image(4)))
-    with pytest.raises(UserError, match="own cannot be rendered"):
-        env.render()

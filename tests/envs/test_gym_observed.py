@@ -130,9 +130,9 @@ def test_the_horizon_is_at_most_the_time_limit() -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"reward": None}, "gym/Custom returned the reward None; a reward must be a number"),
-        ({"later": np.zeros(3)}, r"gym/Custom returned .* shape \(3,\), but .* \(2,\)"),
-        ({"later": "left"}, "gym/Custom returned the observation 'left', not numbers"),
+        ({"reward": None}, "gym/Custom returned the reward None; it must be numbers"),
+        ({"later": np.zeros(3)}, r"gym/Custom returned .* shape \(3,\); .* shape \(2,\)"),
+        ({"later": "left"}, "gym/Custom returned the observation 'left'; it must be numbers"),
     ],
 )
 def test_invalid_observations_and_rewards(attributes: dict[str, Any], message: str) -> None:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from envs.frame_play import play
 
 pytest.importorskip("minatar", reason="needs minatar")
 
@@ -35,19 +34,6 @@ def test_equals_the_package(name: str) -> None:
     assert (env.name, env.stack, env.frame.dtype) == (name, 1, np.uint8)
     assert env.frame_shape == env.frame.shape == (twin.game.n_channels, 10, 10)
     assert env.render().shape == (160, 160, 3)
-
-
-def test_episodes_depend_on_seed_and_number_only() -> None:
-    def third_episode(seed: int, n_steps: int) -> str:
-        env = MinAtar("MinAtar/Seaquest-v1", seed=seed)
-        env.reset()
-        play(env, n_steps)
-        while env.episode != 3:
-            env.reset()
-        return play(env, 100)
-
-    assert third_episode(0, 5) == third_episode(0, 30)
-    assert third_episode(0, 5) != third_episode(1, 5)
 
 
 def test_time_limit_truncates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,7 @@ def test_a_latent_without_mass_has_no_effect() -> None:
 # Invalid arrays: every error is one line that names the entry or the shape
 
 INVALID = {
-    "no steps": ((P[:0], R[:0]), "every axis .* at least 1"),
+    "no steps": ((P[:0], R[:0]), "transitions has shape .* may be empty"),
     "other horizon": ((P[:2], R), r"transitions has shape .* requires \(3, 4, 2, 4\)"),
     "nan": ((changed(P, (1, 2, 0, 3), NAN), R), r"transitions\[1,2,0,3\] is nan"),
     "negative": ((changed(P, (0, 1, 1, 2), -0.2), R), r"transitions\[0,1,1,2\] is -0.2.*negative"),
@@ -164,8 +164,8 @@ def test_invalid_arrays(kind: type[Env], arrays: Any, message: str) -> None:
     ("features", "measures", "message"),
     [
         (PHI, PSI[0], r"measures has shape .*\(H, d, S\)"),
-        (PHI[:2], PSI, r"rewards \(3, 4, 2\)"),
-        (PHI, PSI[:, :1], r"measures has shape .* require \(3, 2, 4\)"),
+        (PHI[:2], PSI, r"features has shape .* requires \(3, 4, 2, 2\)"),
+        (PHI, PSI[:, :1], r"measures has shape .* requires \(3, 2, 4\)"),
         (PHI, changed(PSI, (1, 1, 3), -0.1), r"measures\[1,1,3\] is -0.1.*negative"),
         (changed(PHI, (0, 1, 0), [1.5, -0.5]), PSI, r"features\[0,1,0,1\] is -0.5"),
         (PHI, PSI * 0.9, r"features\[0,0,0\] is 0.9.*sum to 1"),

@@ -107,7 +107,7 @@ def test_the_model_error_of_large_mdps_is_measured_in_some_rounds(
 ) -> None:
     monkeypatch.setattr("contrastive_ucb.evaluation.trackers.ERROR_CELLS", 0)
     session = Session(ContrastiveUCB(LowRankMDP(S, A, 2, H), seed=0))
-    with_error = [p.number for p in session.rounds(130) if "zeta" in p.figures]
+    with_error = [p.step for p in session.rounds(130) if "zeta" in p.figures]
     assert with_error[-1] == 130
     assert session.tracker.measured[0] == len(with_error) < 130
 

@@ -65,7 +65,8 @@ def test_the_settings_of_the_table_of_facts() -> None:
             assert lock.rounds == rounds
             exact = lock.agent_settings.get("negatives", "sampled") == "exact"
             assert exact == (name == "lock-exact")
-    horizons = [run.problem.env_settings["horizon"] for run in WHOLE.runs_of(_fact("F8"))]
+    first = next(fact for fact in WHOLE.facts if fact.fact == "F8")
+    horizons = [run.problem.env_settings["horizon"] for run in WHOLE.runs_of(first)]
     assert horizons == list(range(3, 13))
     for size in (2, 3):
         game = WHOLE.runs[f"game/game-{size}x{size}"].problem
@@ -73,10 +74,6 @@ def test_the_settings_of_the_table_of_facts() -> None:
         assert game.rounds == 5000
     assert {run.seeds for run in WHOLE.runs.values()} == {10}
     assert WHOLE.window == 30
-
-
-def _fact(name: str):
-    return next(fact for fact in WHOLE.facts if fact.fact == name)
 
 
 @pytest.mark.parametrize("plan", [WHOLE, QUICK], ids=["whole", "quick"])
@@ -100,14 +97,6 @@ def test_names_of_facts_in_any_case_and_their_runs_only() -> None:
     assert {f.group for f in WHOLE.choose(["peers"]).facts} == {"peers"}
 
 
-@pytest.mark.parametrize(
-    ("name", "says"), [("F17", "did you mean 'F7'"), ("abblations", "'ablations'"), ("x", "F16")]
-)
-def test_an_unknown_fact_gets_a_suggestion(name: str, says: str) -> None:
-    with pytest.raises(UserError, match=f"no fact is called '{name}'.*{says}"):
-        WHOLE.choose([name])
-
-
 def test_an_agent_of_a_part_is_a_run() -> None:
     swept = {**PART, "over": {"rank": [1, 2]}, "quick": {"over": {"rank": [2, 3]}, "rounds": 2}}
     shorter = {**PART, "name": "b", "quick": {"settings": {"n_states": 3}}}
@@ -127,11 +116,3 @@ def test_a_fact_of_an_unknown_run_is_an_error() -> None:
     facts = [{"fact": "F1", "claim": "c", "rule": "slope", "runs": ["b"]}]
     with pytest.raises(UserError, match="needs the run 'b'"):
         plan_of({**table(PART), "facts": facts})
-
-
-def test_explicit_defaults_give_the_same_run() -> None:
-    defaults = {**PART["settings"], "schedule": "practical", "tilt": 0.0}
-    runs = plan_of(table(PART, {**PART, "name": "b", "settings": defaults})).runs
-    assert runs["a"].identity() == runs["b"].identity()
-    tilted = plan_of(table({**PART, "settings": {**defaults, "tilt": 1.0}})).runs["a"]
-    assert tilted.identity() != runs["a"].identity()

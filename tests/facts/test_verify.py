@@ -7,21 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from contrastive_ucb.cli.verify import text_of
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts import verify as module
-from contrastive_ucb.facts.measure import Record, load_record
-from contrastive_ucb.facts.plan import Plan, plan_of
-from contrastive_ucb.facts.rows import (
-    Row,
-    csv_of,
-    number,
-    read_summary,
-    setting_of,
-    summary_of,
-    text_of,
-    write_summary,
-)
-from contrastive_ucb.facts.verify import Verified, verify
+from contrastive_ucb.facts.plan import Plan, Record, Run, load_record, plan_of
+from contrastive_ucb.facts.rows import Row, number, read_summary, summary_of, write_summary
+from contrastive_ucb.facts.verify import row_of, setting_of, verify
+from contrastive_ucb.runs.grid import Job
 from contrastive_ucb.runs.loop import solve
 from contrastive_ucb.runs.problem import Problem
 from contrastive_ucb.runs.session import Session
@@ -55,27 +47,25 @@ TABLE = {
 PLAN: Plan = plan_of(TABLE)
 
 
+Verified = tuple[list[Row], dict[str, Record]]
+
+
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("verify")
 
 
 @pytest.fixture(scope="module")
-def said() -> list[str]:
-    return []
-
-
-@pytest.fixture(scope="module")
-def verified(out: Path, said: list[str]) -> Verified:
-    return verify(PLAN, out, workers=2, say=said.append)
+def verified(root: Path) -> Verified:
+    return verify(PLAN, root, workers=2)
 
 
 def test_a_record_contains_the_metrics_and_totals_of_its_runs(tmp_path: Path) -> None:
-    problem = Problem("lowrank", SIZES, "contrastive-ucb", {"alpha": 0.3}, rounds=40)
+    problem = Problem("lowrank", settings={**SIZES, "alpha": 0.3}, rounds=40)
     solve(problem, [0, 1, 2], tmp_path, progress=False)
-    record = load_record([problem.spec(seed).folder(tmp_path) for seed in range(3)], 1)
+    record = load_record(Run("a", "", (Job(problem, 0, n_seeds=3),)), tmp_path)
     session = Session(problem.agent([0, 1, 2]))
-    played = {played.number: played.figures for played in session.rounds(40)}
+    played = {played.step: played.figures for played in session.rounds(40)}
     assert record.rounds[[0, -1]].tolist() == [1, 40]
     assert len(record.rounds) < 20
     for at, round_number in enumerate(record.rounds):
@@ -89,10 +79,10 @@ def test_a_record_contains_the_metrics_and_totals_of_its_runs(tmp_path: Path) ->
 
 def test_runs_that_stop_end_one_by_one(tmp_path: Path) -> None:
     sizes = {"horizon": 2, "n_actions": 2, "n_dead": 2}
-    lock = Problem("lock", sizes, rounds=400, stops=True)
+    lock = Problem("lock", settings=sizes, rounds=400, stops=True)
     for seed in range(2):
         solve(lock, [seed], tmp_path, progress=False)
-    record = load_record([lock.spec(seed).folder(tmp_path) for seed in range(2)], 2)
+    record = load_record(Run("a", "", (Job(lock, 0), Job(lock, 1))), tmp_path)
     solved = record.total("solved_at")
     assert np.isfinite(solved).all()
     np.testing.assert_array_equal(record.total("rounds"), solved + 4)  # the fifth round in a row
@@ -105,8 +95,8 @@ def test_runs_that_stop_end_one_by_one(tmp_path: Path) -> None:
 
 def test_ratios_of_curves_and_unknown_names() -> None:
     record = Record(np.array([1, 2]), {"a": np.ones((1, 2)), "b": np.full((1, 2), 4.0)}, {}, 0.0)
-    np.testing.assert_array_equal(record.ratio("a / b"), [[0.25, 0.25]])
-    np.testing.assert_array_equal(record.ratio("b"), [[4.0, 4.0]])
+    np.testing.assert_array_equal(record.curve("a / b"), [[0.25, 0.25]])
+    np.testing.assert_array_equal(record.curve("b"), [[4.0, 4.0]])
     with pytest.raises(UserError, match="no curve 'c'; it has a, b"):
         record.curve("c")
     with pytest.raises(UserError, match="no total 'a'"):
@@ -123,31 +113,20 @@ def test_states_follow_from_the_limits(verified: Verified) -> None:
     assert rows[3].value == pytest.approx(records["b/no-bonus"].total("zeta").mean(), rel=1e-5)
     assert rows[0].seconds == round(records["a"].seconds, 1)
     lenient = replace(PLAN.facts[1], required=False), replace(PLAN.facts[1], reported=True)
-    rows = [module._row(fact, PLAN, records) for fact in lenient]
+    rows = [row_of(fact, PLAN, records) for fact in lenient]
     assert [row.state for row in rows] == ["does not hold", "reported"]
     assert not any(row.failed for row in rows)
 
 
 def test_equal_runs_are_made_once_and_finished_runs_are_kept(
-    verified: Verified, out: Path, said: list[str]
+    verified: Verified, root: Path
 ) -> None:
-    assert verified.rows[0].value == verified.rows[1].value
-    assert sorted(line.split(":")[0] for line in said)[-1].startswith("[3/3]")
-    files = {path: path.stat().st_mtime_ns for path in out.glob("runs/**/DONE")}
+    rows, _ = verified
+    assert rows[0].value == rows[1].value
+    files = {path: path.stat().st_mtime_ns for path in root.rglob("DONE")}
     assert len(files) == 3 * 2
-    repeated: list[str] = []
-    assert verify(PLAN, out, say=repeated.append).rows == verified.rows
-    assert repeated == ["3 of 3 runs are already measured"]
-    assert files == {path: path.stat().st_mtime_ns for path in out.glob("runs/**/DONE")}
-
-
-def test_runs_of_other_code_are_not_reused(verified: Verified, out: Path, monkeypatch) -> None:
-    before = set(out.glob("runs/*"))
-    monkeypatch.setattr(module, "fingerprint", lambda: "0123456789abcdef")
-    only = PLAN.choose(["F1"])
-    rows = verify(only, out).rows
-    assert [row.value for row in rows] == [verified.rows[0].value]
-    assert {path.name for path in set(out.glob("runs/*")) - before} == {"0123456789abcdef"}
+    assert verify(PLAN, root)[0] == rows
+    assert files == {path: path.stat().st_mtime_ns for path in root.rglob("DONE")}
 
 
 def test_the_fingerprint_covers_the_code_that_measures(tmp_path, monkeypatch) -> None:
@@ -173,8 +152,8 @@ def test_a_failed_run_is_one_error_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_the_summary_is_written_and_read(verified: Verified, tmp_path: Path) -> None:
-    rows = verified.rows
-    summary = summary_of(PLAN, rows, "cucb verify")
+    rows, _ = verified
+    summary = summary_of(PLAN, rows, "cucb verify", 1.0)
     write_summary(tmp_path, summary, rows)
     stored = read_summary(tmp_path)
     assert stored == json.loads(json.dumps(summary))
@@ -186,17 +165,16 @@ def test_the_summary_is_written_and_read(verified: Verified, tmp_path: Path) -> 
     assert lines[0].startswith("fact,part,claim")
     with pytest.raises(UserError, match="cannot be read"):
         read_summary(tmp_path / "nowhere")
-    (tmp_path / "facts.json").write_text("{}")
+    (tmp_path / "facts.json").write_text("{")
     with pytest.raises(UserError, match="is damaged"):
         read_summary(tmp_path)
 
 
 def test_the_table_has_one_line_per_fact(verified: Verified) -> None:
-    facts, others = text_of(verified.rows).split("\n\n")
+    facts, others = text_of(verified[0]).split("\n\n")
     assert len(facts.splitlines()) == 4
     assert len(others.splitlines()) == 3
     assert "does not hold (required)" in facts
-    assert csv_of(verified.rows).count("\n") == 6
 
 
 def test_the_setting_describes_the_runs() -> None:

@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 
 
 def batch(seeds: tuple[int, ...] = (0, 1)) -> EnvBatch:
-    return EnvBatch.of([LowRankGame(S, (A1, A2), 2, H, seed=seed) for seed in seeds])
+    return EnvBatch([LowRankGame(S, (A1, A2), 2, H, seed=seed) for seed in seeds])
 
 
 def test_bounds_against_loops() -> None:
@@ -52,7 +52,7 @@ def test_bounds_against_loops() -> None:
 
 
 def test_a_game_with_one_column_action_is_an_mdp() -> None:
-    games = EnvBatch.of([LowRankGame(S, (A1 * A2, 1), 2, H, seed=seed) for seed in (0, 1)])
+    games = EnvBatch([LowRankGame(S, (A1 * A2, 1), 2, H, seed=seed) for seed in (0, 1)])
     _, best = plan(games.kernel, games.rewards)
     values, row, column = plan_nash(games.kernel, games.rewards, (A1 * A2, 1))
     np.testing.assert_allclose(values, best)

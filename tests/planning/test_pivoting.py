@@ -75,9 +75,6 @@ def test_exact_solutions_of_games_with_ties_against_support_enumeration(
     assert_equilibrium_by_support(*games, exact_lemke_howson)
 
 
-# Batches of floats
-
-
 # Rational arithmetic
 
 

@@ -66,52 +66,6 @@ LAYOUT = """() => {
   return wrong;
 }"""
 
-# The least contrast of the texts of each kind with their ground. A canvas knows what every way to
-# write a color means, and what the filter of a drawing makes of it.
-CONTRASTS = """() => {
-  const paint = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const parts = (color, filter = "none") => {
-    paint.clearRect(0, 0, 1, 1);
-    paint.filter = filter;
-    paint.fillStyle = color;
-    paint.fillRect(0, 0, 1, 1);
-    return [...paint.getImageData(0, 0, 1, 1).data].map(part => part / 255);
-  };
-  const light = ([r, g, b]) => {
-    const [x, y, z] = [r, g, b].map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * x + 0.7152 * y + 0.0722 * z + 0.05;
-  };
-  const found = {};
-  const note = (kind, ink, ground) => {
-    const [low, high] = [light(ink), light(ground)].sort((x, y) => x - y);
-    found[kind] = Math.min(found[kind] ?? 21, high / low);
-  };
-  const ground = e => {
-    const color = parts(getComputedStyle(e).backgroundColor);
-    return color[3] === 1 || !e.parentElement ? color : ground(e.parentElement);
-  };
-  for (const e of document.querySelectorAll("body *:not(script):not(svg):not(svg *)"))
-    if ([...e.childNodes].some(node => node.nodeType === 3 && node.data.trim()))
-      note(e.tagName.toLowerCase(), parts(getComputedStyle(e).color), ground(e));
-  for (const svg of document.querySelectorAll("svg")) {
-    const filter = getComputedStyle(svg).filter;
-    const areas = [...svg.querySelectorAll("path")]
-      .filter(path => !path.closest('defs, clipPath, [id*="-text_"]'))
-      .map(path => [path.getBoundingClientRect(), getComputedStyle(path).fill])
-      .filter(([box, fill]) => fill !== "none" && box.width > 10 && box.height > 5);
-    for (const text of svg.querySelectorAll('g[id*="-text_"]')) {
-      const own = text.getBoundingClientRect();
-      const [x, y] = [(own.left + own.right) / 2, (own.top + own.bottom) / 2];
-      const below = areas.filter(([box]) => box.left < x && x < box.right
-        && box.top < y && y < box.bottom);
-      const letter = text.querySelector("use, path");
-      if (letter) note(`${svg.parentElement.getAttribute("aria-label")} ${text.id}`,
-        parts(getComputedStyle(letter).fill, filter), parts(below.at(-1)[1], filter));
-    }
-  }
-  return found;
-}"""
-
 
 def find_chromium() -> str | None:
     """The browser of the tests: CUCB_CHROMIUM, or what is on the path."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.core.events import Event, JsonlListener
+from contrastive_ucb.core.events import JsonlListener
 from contrastive_ucb.runs.spec import RunSpec
 from contrastive_ucb.runs.store import RunFolder
 from contrastive_ucb.stats.published import atari100k
@@ -208,7 +208,7 @@ def write(
     with RunFolder(spec, root) as run:
         listener = JsonlListener(run.metrics)
         for step, values in lines:
-            listener.on_event(Event(step, values))
+            listener.write(step, values)
         listener.close()
         if summary is not None:
             run.finish(summary)

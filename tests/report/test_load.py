@@ -106,12 +106,6 @@ def test_a_damaged_run_is_listed(damage: Callable[[Path], None], says: str, tmp_
     assert re.search(says, problem), problem
 
 
-def test_a_score_of_another_kind_is_damaged(tmp_path: Path) -> None:
-    write_run(tmp_path, "uniform", "lock", 0)
-    write_run(tmp_path, "uniform", "lock", 1, average_regret=None, average_gap=0.5)
-    assert "has no average_regret" in load(tmp_path).problems[0]
-
-
 def test_a_run_that_failed_before_it_began_is_planned(tmp_path: Path) -> None:
     jobs = jobs_of(solve_table())
     Grid("g", tuple(jobs)).remember(tmp_path)

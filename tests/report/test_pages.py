@@ -1,19 +1,23 @@
 """Pages: complete, self-contained, escaped, and made of what the runs measured."""
 
 import re
+from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from report.pages import PAGES, Outline, make_page
 from report.runs import write_deep_run, write_demo, write_facts, write_run
 
 from contrastive_ucb.cli import main
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.report.demo import content, write_demo_page
-from contrastive_ucb.report.pages import Illustration, Section, render
+from contrastive_ucb.report.pages import render
 from contrastive_ucb.report.tables import table
 from contrastive_ucb.runs.grid import experiment
 
+MIN_CONTRAST = 4.5  # of small text: WCAG 2, level AA
 EVIL = "<script>alert('x & \"y\"')</script>"
 
 
@@ -22,23 +26,21 @@ def report(runs: Path, out: Path, *more: str) -> str:
     return out.read_text(encoding="utf-8")
 
 
-def test_all_text_is_escaped() -> None:
-    figure = Illustration("<svg></svg>", EVIL, EVIL)
-    made = table([EVIL, "b"], [[EVIL, EVIL]], EVIL)
-    section = Section(EVIL, (EVIL,), (figure,), (EVIL,), (made,), (EVIL,), (EVIL,), EVIL)
-    outline = Outline(render(EVIL, [section]))
-    assert outline.seen.count("script") == 1
-    assert ("aria-label", EVIL) in outline.attributes
-    assert outline.text.count(EVIL) == 13
-
-
-def test_inline_code_and_bold_are_elements() -> None:
+def test_all_text_is_escaped_and_inline_code_and_bold_are_elements() -> None:
     """Backticks once appeared literally."""
-    section = Section("H", ("use `a<b` and **c**",), tables=(table(["`x`"], [["**1**"]]),))
-    text = render("T", [section])
+    part = {"heading": EVIL, "text": "use `a<b` and **c**", "table": EVIL, "unfinished": [EVIL]}
+    part |= {"frame": table([EVIL, "`x`"], [[EVIL, "**1**"]]), "figures": []}
+    figure = {"svg": "<svg></svg>", "title": EVIL, "caption": EVIL, "number": 1, "linear": True}
+    texts = {"title": EVIL, "background": [EVIL], "notes": [EVIL]}
+    sections = [part | {"figures": [figure]}]
+    text = render("demo", content=texts, sections=sections, agents=[EVIL], commands=[EVIL])
+    outline = Outline(text)
+    assert outline.seen.count("script") == 1
+    assert ("aria-label", f"{EVIL} of each agent.") in outline.attributes
+    assert outline.text.count(EVIL) == 12
     assert "use <code>a&lt;b</code> and <strong>c</strong>" in text
     assert "<code>x</code>" in text
-    assert "`" not in text.split("<script>")[0].split("</style>")[1]
+    assert "<strong>1</strong>" in text
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -119,7 +121,6 @@ def test_the_demo_page_starts_with_the_lock_figure(tmp_path: Path) -> None:
     assert "<p>" not in before
     assert "The lock" in before
     assert "contrastive-ucb 3 of 3; no-bonus 0 of 3; uniform 0 of 3" in text
-    assert "spr-ucb 2 of 2; spr 0 of 2" in text
     names = {one["name"] for part in content()["section"] for one in part["figures"]}
     assert {path.stem for path in out.parent.glob("*.png")} == names
     outline = Outline(text)
@@ -138,3 +139,19 @@ def test_unfinished_runs_of_the_demo_are_named(tmp_path: Path) -> None:
     write_run(tmp_path, "uniform", "lock", 7, finished=False)
     text = write_demo_page(tmp_path, tmp_path / "a.html").read_text()
     assert "Unfinished and left out: uniform seed 7." in text
+
+
+def luminance(color: str) -> float:
+    parts = np.array(to_rgb(color))
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_text_has_enough_contrast_by_day_and_by_night(scheme: int) -> None:
+    css = files("contrastive_ucb.report").joinpath("templates/style.css").read_text()
+    colors = [dict(re.findall(r"--(\w+): (#\w+)", rule)) for rule in css.split(":root")[1:]][scheme]
+    for text in ("ink", "soft", "accent"):
+        for ground in ("paper", "card"):
+            dark, light = sorted(luminance(colors[name]) for name in (text, ground))
+            assert (light + 0.05) / (dark + 0.05) >= MIN_CONTRAST, (text, ground)

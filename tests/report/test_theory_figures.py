@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contrastive_ucb.facts.measure import Record
-from contrastive_ucb.facts.plan import Run, read_plan
+from contrastive_ucb.facts.plan import Record, Run, read_plan
 from contrastive_ucb.facts.rows import Row
 from contrastive_ucb.report.plots import to_svg
 from contrastive_ucb.report.theory_figures import CURVES, FIGURES, headline_figure, write_figures
@@ -22,7 +21,7 @@ def invented(run: Run) -> Record:
     """A record with every measure that a figure uses."""
     random = np.random.default_rng(0)
     rounds = np.array([1, 10, 100])
-    lines = [line for drawing in CURVES.values() for line in drawing.lines.values()]
+    lines = [line for drawing in CURVES.values() for line in drawing["lines"].values()]
     names = {name for at, names in lines if at == run.name for name in names.split(" / ")}
     curves = {name: random.uniform(0.1, 1, (2, 3)) for name in sorted(names)}
     totals = {name: random.uniform(1, 2, 2) for name in ("zeta", "solved_at")}

@@ -59,22 +59,6 @@ def test_other_pads_and_stacks(pad: int, stack: int) -> None:
     np.testing.assert_array_equal(shifted, shift_slowly(source, moves, pad, stack))
 
 
-def test_frames_of_a_stack_share_the_shift() -> None:
-    still = np.repeat(frames()[:, :1], T + STACK - 1, axis=1)  # identical frames
-    shifted = random_shift(still, offsets())
-    assert (shifted == shifted[:, :, :1]).all()
-    assert not (shifted == shifted[:, :1]).all()  # stacks have different shifts
-
-
-def test_middle_offset_is_no_shift() -> None:
-    source = frames()
-    before = source.copy()
-    shifted = random_shift(source, np.full((B, T, 2), PAD))
-    np.testing.assert_array_equal(shifted, stacked(source))
-    np.testing.assert_array_equal(source, before)
-    np.testing.assert_array_equal(stacked(source)[1, 2], source[1, 2 : 2 + STACK])
-
-
 def test_offsets_outside_the_padding_raise() -> None:
     with pytest.raises(ValueError, match=r"0 \.\. 8 for pad 4, got 9"):
         random_shift(frames(), np.full((B, T, 2), 9))

@@ -88,25 +88,6 @@ def test_mlp_layer_by_layer() -> None:
     np.testing.assert_allclose(encoder(x).detach(), expected, atol=1e-5)
 
 
-def test_weights_depend_only_on_the_stream() -> None:
-    before = torch.get_rng_state()
-    first, again, other = (Encoder((4, 84, 84), rng(seed)).state_dict() for seed in (0, 0, 1))
-    assert torch.equal(before, torch.get_rng_state())
-    assert all(torch.equal(first[key], again[key]) for key in first)
-    assert not any(torch.equal(first[key], other[key]) for key in first)
-
-
-@pytest.mark.parametrize(
-    ("layer", "inputs"), [(conv(4, 64, 8, rng()), 256), (linear(100, 90, rng()), 100)]
-)
-def test_default_initialization_equals_pytorch(layer: nn.Module, inputs: int) -> None:
-    for parameter in layer.parameters():
-        values = parameter.detach()
-        assert values.dtype == torch.float32
-        assert values.abs().max() <= inputs**-0.5
-        assert float(values.std()) == pytest.approx((3 * inputs) ** -0.5, rel=0.2)
-
-
 def test_errors_name_shape_and_remedy() -> None:
     with pytest.raises(
         ValueError, match=r"\(4, 20, 20\) are too small for 'atari'; pass 'minatar'"

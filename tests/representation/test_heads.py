@@ -65,46 +65,6 @@ def test_noise_has_mean_zero_and_is_factorized() -> None:
     assert float((noise**2).mean()) == pytest.approx(2 / np.pi, rel=0.05)
 
 
-def test_groups_have_separate_input_noise() -> None:
-    layer = NoisyLinear(8, 6, rng(), groups=2)
-    layer.sample_noise(rng(1))
-    noise = numpy(layer(torch.eye(8)) - layer(torch.zeros(1, 8))).T - numpy(layer.weight)
-    ranks = [np.linalg.matrix_rank(part, tol=1e-4) for part in (noise[:3], noise[3:], noise)]
-    assert ranks == [1, 1, 2]
-
-
-def test_initial_values_of_a_noisy_layer() -> None:
-    layer = NoisyLinear(100, 50, rng(), sigma0=0.4)
-    assert layer.weight.abs().max() <= 0.1
-    assert layer.bias.abs().max() <= 0.1
-    assert numpy(layer.weight_sigma).flatten() == pytest.approx(0.04)
-    assert numpy(layer.bias_sigma) == pytest.approx(0.04)
-
-
-def test_sigma_zero_has_no_noise_parameters() -> None:
-    layer = NoisyLinear(INPUTS, 6, rng(), sigma0=0)
-    layer.sample_noise(rng(1))
-    assert set(layer.state_dict()) == {"weight", "bias"}
-    assert torch.equal(layer(latents()), layer(latents(), noisy=False))
-
-
-def test_noise_comes_from_the_stream_and_is_saved() -> None:
-    before = torch.get_rng_state()
-    first, again, other = (
-        NoisyLinear(8, 6, rng()),
-        NoisyLinear(8, 6, rng()),
-        NoisyLinear(8, 6, rng()),
-    )
-    for layer, seed in ((first, 1), (again, 1), (other, 2)):
-        layer.sample_noise(rng(seed))
-    assert torch.equal(before, torch.get_rng_state())
-    x = latents(8)
-    assert torch.equal(first(x), again(x))
-    assert not torch.equal(first(x), other(x))
-    other.load_state_dict(first.state_dict())
-    assert torch.equal(first(x), other(x))
-
-
 def test_new_noise_does_not_affect_a_pending_backward_pass() -> None:
     layer = NoisyLinear(8, 6, rng())
     layer.sample_noise(rng(1))
@@ -138,8 +98,6 @@ def test_without_dueling_logits_are_advantages() -> None:
     expected = noisy_slowly(made.advantage, numpy(made.hidden(latents()))).reshape(B, A, N)
     np.testing.assert_allclose(numpy(made(latents())), expected, atol=1e-5)
     assert not [key for key in made.state_dict() if key.startswith("value")]
-    with pytest.raises(ValueError, match="streams must be 1, or 2 with dueling, got 2"):
-        head(dueling=False)
 
 
 def test_projection_is_the_first_layer_without_noise_and_relu() -> None:

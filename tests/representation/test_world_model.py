@@ -67,23 +67,6 @@ def history_of(kind: FrameKind, shape: tuple[int, ...]) -> Tensor:
 ACTIONS = torch.tensor([0, 1, 2, 1])
 
 
-@pytest.mark.parametrize(("kind", "shape"), KINDS)
-def test_shapes_of_outcomes(kind: FrameKind, shape: tuple[int, ...]) -> None:
-    model, history = model_of(kind, shape), history_of(kind, shape)
-    outcome = model.predict(history, ACTIONS, uniform(B, 1))
-    levels = (LEVELS,) if kind == "softmax" else ()
-    assert outcome.frame.shape == (B, *shape, *levels)
-    assert outcome.reward.shape == (B, N)
-    assert outcome.end.shape == (B,)
-    drawn = model.draw_frame(outcome, history)
-    assert drawn.shape == (B, *shape)
-    assert drawn.dtype == history.dtype
-    known, divergence = model.loss(history, ACTIONS, drawn, uniform(B, 3))
-    assert known.frame.shape == outcome.frame.shape
-    assert divergence.shape == (B,)
-    assert (divergence >= 0).all()
-
-
 def outcome_with(frame: Tensor) -> Outcome:
     return Outcome(frame, torch.zeros(len(frame), N), torch.zeros(len(frame)))
 
@@ -409,17 +392,6 @@ def test_prior_samples_with_its_own_probabilities(n_bits: int) -> None:
         assert count / 4000 == pytest.approx(prob, abs=0.03)
     if n_bits == 3:
         assert sum(prob for _, prob in often.values()) == pytest.approx(1, abs=1e-3)
-
-
-def test_later_groups_depend_on_earlier_ones() -> None:
-    prior = BitPrior(GROUP + 1, 4, 6, rng())
-    context, uniforms = uniform(2, 4)[:1].expand(2, 4), torch.full((2, 2), 0.5)
-    logits = torch.zeros(2, GROUP + 1)
-    bits = torch.zeros(2, GROUP + 1)
-    bits[1, 0] = 1  # differs in the first group only
-    one, other = prior.kl(context, logits, bits)
-    assert one != other
-    assert prior.sample(context, uniforms).equal(prior.sample(context, uniforms))
 
 
 @pytest.mark.parametrize("pull", [0.0, 0.3, 1.0])

@@ -1,8 +1,4 @@
-"""A real Ray cluster of two nodes on this machine, and the processes below them.
-
-Nodes are what `ray start` makes them. Everything they start is found by its ancestors and ended by
-its id, so that no other Ray on the machine is touched.
-"""
+"""A Ray cluster of two nodes on this machine. Its processes are found by their ancestors."""
 
 import os
 import signal
@@ -45,7 +41,7 @@ class Cluster:
         self.second = self._start("second", f"--address={self.address}")
 
     def kill_second_node(self) -> None:
-        """As when its machine loses power: nothing that runs on it can say or save anything."""
+        """Nothing that runs on it can report or save anything, as after a loss of power."""
         for pid in [self.second.pid, *descendants(self.second.pid)]:
             _kill(pid)
         self.second.wait()
@@ -86,7 +82,7 @@ def two_nodes() -> Iterator[Cluster]:
 
 
 def wait(until: Callable[[], Any], alive: Callable[[], bool] = lambda: True) -> Any:
-    """What `until` says as soon as it says something."""
+    """The first true result of `until`."""
     patience = time.monotonic() + PATIENCE
     while not (found := until()):
         assert time.monotonic() < patience, "waited too long"

@@ -1,16 +1,18 @@
 """agent.learn, save and load: what a person does at a prompt."""
 
-import contextlib
+import os
+import signal
+import threading
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-import torch
 
 import contrastive_ucb as cu
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.core.runtime import one_thread
+from contrastive_ucb.core.runtime import interrupts
 from contrastive_ucb.evaluation import trackers as tracker
 
 
@@ -117,24 +119,6 @@ def test_seed_must_be_a_whole_number(wrong: object) -> None:
         cu.ContrastiveUCB(small(), seed=wrong)
 
 
-@pytest.mark.parametrize("settings", [{"rank": 2.5}, {"rank": "3"}, {"sweeps": 1.5}])
-def test_counts_must_be_whole_numbers(settings: dict) -> None:
-    with pytest.raises(ValueError, match="must be a whole number"):
-        cu.ContrastiveUCB(small(), **settings)
-
-
-def test_rounds_must_be_a_whole_number() -> None:
-    with pytest.raises(ValueError, match="rounds must be a whole number"):
-        cu.ContrastiveUCB(small(), seed=0).learn(2.5, progress=False)
-
-
-def test_mdps_of_two_kinds_are_not_batched() -> None:
-    lock = cu.Lock(horizon=3, n_actions=2, n_dead=3)
-    other = cu.LowRankMDP(n_states=5, n_actions=2, rank=2, horizon=3)
-    with pytest.raises(ValueError, match="of one kind"):
-        cu.ContrastiveUCB([lock, other], seed=[0, 1])
-
-
 def test_memory_does_not_grow_with_the_rounds() -> None:
     def size(state: object) -> int:
         if isinstance(state, dict):
@@ -146,14 +130,6 @@ def test_memory_does_not_grow_with_the_rounds() -> None:
     early = size(agent.session.state_of(0))
     agent.learn(rounds=300, progress=False)
     assert size(agent.session.state_of(0)) == early > 0
-
-
-def test_one_thread_gives_the_threads_back() -> None:
-    before = torch.get_num_threads()
-    with contextlib.suppress(KeyError), one_thread():
-        assert torch.get_num_threads() == 1
-        raise KeyError
-    assert torch.get_num_threads() == before
 
 
 def test_a_round_that_fails_is_not_accounted_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,3 +145,49 @@ def test_a_round_that_fails_is_not_accounted_for(monkeypatch: pytest.MonkeyPatch
     gaps = agent.learn(rounds=2, progress=False).gap
     other.learn(rounds=2, progress=False)
     assert gaps.tolist() == other.learn(rounds=2, progress=False).gap.tolist()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: cu.ContrastiveUCB(cu.LowRankMDP(4, 2, 2, 2), seed=0),
+        lambda: cu.ContrastiveULCB(cu.LowRankGame(4, 2, 2, 2), seed=0),
+    ],
+    ids=["mdp", "game"],
+)
+def test_learning_goes_on_after_ctrl_c(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, whole = make(), make()
+    fit = agent.model.fit
+
+    def interrupted_fit() -> Any:
+        if agent.n_rounds == 6:  # in the middle of round 7
+            os.kill(os.getpid(), signal.SIGINT)
+        return fit()
+
+    monkeypatch.setattr(agent.model, "fit", interrupted_fit)
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(50, progress=False)
+    assert agent.n_rounds == 7
+    monkeypatch.setattr(agent.model, "fit", fit)
+    again = agent.learn(13, progress=False)
+    expected = whole.learn(20, progress=False)
+    np.testing.assert_array_equal(again.gap[-1], expected.gap[-1])
+    assert again.summaries == expected.summaries
+
+
+def test_interrupts_restore_the_handler_and_skip_other_threads() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with interrupts() as pressed:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert pressed.is_set()
+    assert signal.getsignal(signal.SIGINT) is before
+    found: list[bool] = []
+
+    def run() -> None:
+        with interrupts() as pressed:
+            found.append(pressed.is_set())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert found == [False]

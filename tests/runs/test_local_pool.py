@@ -1,7 +1,4 @@
-"""Jobs in worker processes: how many at once, what fails, what others work on.
-
-Where only the order of things matters, a small script stands for the worker, which starts quickly.
-"""
+"""Jobs in worker processes. Where only the order matters, a short script replaces the worker."""
 
 import json
 import os
@@ -19,14 +16,14 @@ from runs.sweep_runs import jobs_of, results_of, solve_table, train_table
 from contrastive_ucb.runs import pool
 from contrastive_ucb.runs.grid import Job, Resources
 from contrastive_ucb.runs.pool import run_local
-from contrastive_ucb.runs.store import RunFolder, is_busy
+from contrastive_ucb.runs.store import RunFolder
 from contrastive_ucb.runs.worker import run_job
 
-# Reads the job, notes that it began, does what SCRIPT says of its seed, and finishes it.
+# Notes that the job began, does what script.json says about its seed, and finishes it.
 STUB = """
 import json, os, signal, sys, time
-root, source = sys.argv[1:3]
-job = json.loads(sys.stdin.readline())
+root, job = sys.argv[1:3]
+job = json.loads(job)
 seed, notes = str(job["seed"]), os.path.join(root, "notes.txt")
 with open(notes, "a") as file:
     file.write(f"begin {seed}\\n")
@@ -53,7 +50,7 @@ open(os.path.join(folder, "DONE"), "w").write("{}")
 
 @pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
-    """Six jobs for a worker that only pretends."""
+    """Six jobs for the script."""
     jobs = jobs_of(solve_table(seeds=6))
     folders = {str(job.seed): str(job.folder(tmp_path)) for job in jobs}
     (tmp_path / "folders.json").write_text(json.dumps(folders))
@@ -71,7 +68,7 @@ def notes(root: Path) -> list[str]:
     return (root / "notes.txt").read_text().splitlines()
 
 
-def test_one_worker_and_two_leave_the_same_bytes(tmp_path: Path) -> None:
+def test_one_worker_and_two_write_the_same_bytes(tmp_path: Path) -> None:
     jobs = jobs_of(solve_table(seeds=1), train_table())
     assert run_local(jobs, tmp_path / "1", 1) == {}
     assert run_local(jobs, tmp_path / "2", 2) == {}
@@ -92,31 +89,21 @@ def test_not_more_at_once_than_asked(stub: list[Job], workers: int, tmp_path: Pa
     assert len(notes(tmp_path)) == 12
 
 
-def test_what_is_finished_is_skipped(stub: list[Job], tmp_path: Path) -> None:
-    run_local(stub[2:4], tmp_path, 2)
-    run_local(stub, tmp_path, 2)
-    assert sorted(notes(tmp_path)) == sorted(
-        f"{what} {n}" for what in ("begin", "end") for n in range(6)
-    )
-
-
 def test_a_failure_does_not_stop_the_others_and_is_tried_again(
     stub: list[Job], tmp_path: Path
 ) -> None:
     script(tmp_path, _1="fail", _3="die")
     stub[3].folder(tmp_path).mkdir(parents=True)
     errors = run_local(stub, tmp_path, 2)
-    assert errors == {
-        stub[1].folder(tmp_path): "it fails",
-        stub[3].folder(tmp_path): errors[stub[3].folder(tmp_path)],
-    }
-    # A worker that was killed cannot leave its note itself.
-    note = json.loads((stub[3].folder(tmp_path) / "FAILED").read_text())
-    assert "SIGKILL" in note["error"]
+    failed, killed = (stub[seed].folder(tmp_path) for seed in (1, 3))
+    assert errors.keys() == {failed, killed}
+    assert errors[failed] == "it fails"
+    # A worker that was killed cannot write FAILED itself.
+    assert "SIGKILL" in json.loads((killed / "FAILED").read_text())["error"]
     assert sum(note.startswith("end") for note in notes(tmp_path)) == 4
     script(tmp_path)
     assert run_local(stub, tmp_path, 2) == {}
-    assert sum(note.startswith("begin") for note in notes(tmp_path)) == 8
+    assert sum(note.startswith("begin") for note in notes(tmp_path)) == 8  # finished ones: once
 
 
 def test_a_batch_runs_in_one_process_and_equals_separate_runs(tmp_path: Path) -> None:
@@ -131,16 +118,19 @@ def test_a_batch_runs_in_one_process_and_equals_separate_runs(tmp_path: Path) ->
 
 
 def test_a_run_that_is_busy_elsewhere_is_waited_for(stub: list[Job], tmp_path: Path) -> None:
-    other = RunFolder(stub[0].spec(), tmp_path)
-    other.__enter__()
+    entered = threading.Event()
 
     def elsewhere() -> None:
-        time.sleep(0.6)
-        other.finish({})
-        other.close()
+        with RunFolder(stub[0].specs[0], tmp_path) as other:
+            entered.set()
+            time.sleep(0.6)
+            other.finish({})
 
-    threading.Thread(target=elsewhere).start()
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    assert entered.wait(5)
     assert run_local(stub[:2], tmp_path, 2) == {}
+    thread.join()
     assert notes(tmp_path) == ["begin 1", "end 1"]
 
 
@@ -156,23 +146,20 @@ def test_ctrl_c_lets_workers_save(stub: list[Job], tmp_path: Path) -> None:
     assert sorted(notes(tmp_path)) == ["begin 0", "begin 1", "saved 0", "saved 1"]
 
 
-def test_workers_have_one_thread_and_the_gpus_that_they_asked_for(
+def test_workers_have_one_thread_and_only_the_gpus_that_they_asked_for(
     stub: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[Any] = []
+    given: list[Any] = []
     real = pool.subprocess.Popen
 
     def noting(*arguments: Any, **options: Any) -> Any:
-        seen.append(options["env"])
+        given.append(options["env"])
         return real(*arguments, **options)
 
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     monkeypatch.setattr(pool.subprocess, "Popen", noting)
-    with_gpu = [replace(job, resources=Resources(gpus=1)) for job in stub[1:2]]
-    run_local([*stub[:1], *with_gpu], tmp_path, 1)
-    # As on a cluster: what asks for no GPU must not use one that happens to be there.
-    assert [env["CUDA_VISIBLE_DEVICES"] for env in seen] == ["", "3"]
-    assert {seen[0][f"{name}_NUM_THREADS"] for name in ("MKL", "OMP", "OPENBLAS")} == {"1"}
-    assert not is_busy(stub[0].folder(tmp_path))
-    assert pool.cores() >= 1
+    with_gpu = replace(stub[1], resources=Resources(gpus=1))
+    run_local([stub[0], with_gpu], tmp_path, 1)
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in given] == ["", "3"]
+    assert {given[0][f"{name}_NUM_THREADS"] for name in ("MKL", "OMP", "OPENBLAS")} == {"1"}

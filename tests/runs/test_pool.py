@@ -1,4 +1,4 @@
-"""What all backends share: what is begun, waited for, tried again and reported."""
+"""The loop that all backends share: which jobs are started, repeated and reported."""
 
 import json
 import threading
@@ -23,11 +23,11 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Scripted:
-    """A runner whose tries end at the next look, as the script says of their seeds."""
+    """A backend whose attempts end at once, as the script says for their seeds."""
 
     def __init__(self, script: dict[int, list[Ended]]) -> None:
         self.script, self.begun, self.stopped = script, [], False
-        self.under_way: list[tuple[Path, Ended]] = []
+        self.running: list[tuple[Path, Ended]] = []
         self.most = 0
         self.on_start: Callable[[Path, Job], None] = lambda folder, job: None
 
@@ -37,11 +37,11 @@ class Scripted:
         ended = self.script[job.seed].pop(0)
         if ended is DONE:
             finish(folder)
-        self.under_way.append((folder, ended))
-        self.most = max(self.most, len(self.under_way))
+        self.running.append((folder, ended))
+        self.most = max(self.most, len(self.running))
 
     def ended(self) -> list[tuple[Path, Ended]]:
-        over, self.under_way = self.under_way, []
+        over, self.running = self.running, []
         return over
 
     def stop(self) -> None:
@@ -58,19 +58,19 @@ def jobs(count: int) -> list[Job]:
 
 
 @pytest.mark.parametrize("end", [LOST, KILLED])
-def test_what_was_lost_is_tried_again_so_many_times(end: Ended, tmp_path: Path) -> None:
-    said: list[str] = []
+def test_lost_runs_are_repeated(
+    end: Ended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     runner = Scripted({0: [end, end, DONE], 1: [end] * 9, 2: [DONE]})
     three = jobs(3)
-    three[1].folder(tmp_path).mkdir(parents=True)
-    errors = run_all(three, tmp_path, runner, 2, retries=2, say=said.append)
-    assert sorted(runner.begun) == [0] * 3 + [1] * 3 + [2]
     folder = three[1].folder(tmp_path)
-    assert errors == {folder: end.reason()}
-    # The folder says so too, because the worker could not.
+    folder.mkdir(parents=True)
+    assert run_all(three, tmp_path, runner, 2, retries=2) == {folder: end.reason()}
+    assert sorted(runner.begun) == [0] * 3 + [1] * 3 + [2]
     assert json.loads((folder / "FAILED").read_text())["error"] == end.reason()
-    assert said[0] == (f"{three[0].folder(Path())}: {end.reason()}; retry 1 of 2")
-    assert len(said) == 4
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"{three[0].folder(Path())}: {end.reason()}; retry 1 of 2"
+    assert len(lines) == 4
     assert runner.stopped
 
 
@@ -89,7 +89,7 @@ def test_losses_are_counted_anew_from_each_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_lost_run_that_still_saves_is_waited_for(tmp_path: Path) -> None:
-    """Its process outlives its place for a moment, and holds the lock as long."""
+    """Its process holds the lock for a moment longer than its Ray worker lives."""
     [job] = jobs(1)
     orphan = RunFolder(job.spec(), tmp_path)
     free: list[bool] = []
@@ -107,31 +107,23 @@ def test_a_lost_run_that_still_saves_is_waited_for(tmp_path: Path) -> None:
     assert free == [True]
 
 
-def test_a_lost_run_that_finished_all_the_same_is_not_begun_again(tmp_path: Path) -> None:
-    [job] = jobs(1)
-
+def test_a_lost_run_that_has_finished_is_not_repeated(tmp_path: Path) -> None:
     runner = Scripted({0: [LOST]})
     runner.on_start = lambda folder, job: finish(folder)
-    assert run_all([job], tmp_path, runner, 1, retries=3) == {}
+    assert run_all(jobs(1), tmp_path, runner, 1, retries=3) == {}
     assert runner.begun == [0]
 
 
 @pytest.mark.parametrize(("workers", "most"), [(None, 6), (4, 4), (1, 1)])
-def test_no_bound_leaves_it_to_the_runner(workers: int | None, most: int, tmp_path: Path) -> None:
-    runner = Scripted({seed: [DONE] for seed in range(6)})
-    assert run_all(jobs(6), tmp_path, runner, workers) == {}
+def test_the_number_of_attempts_at_once(workers: int | None, most: int, tmp_path: Path) -> None:
+    runner = Scripted({0: [BUSY] * 5 + [DONE]} | {seed: [DONE] for seed in range(1, 6)})
+    assert run_all(jobs(6), tmp_path, runner, workers) == {}  # a busy run is not a loss
     assert runner.most == most
-    assert runner.begun == list(range(6))
-
-
-def test_what_is_busy_is_no_loss(tmp_path: Path) -> None:
-    runner = Scripted({0: [BUSY] * 5 + [DONE]})
-    assert run_all(jobs(1), tmp_path, runner, 1, retries=1) == {}
-    assert len(runner.begun) == 6
+    assert sorted(runner.begun) == [0] * 6 + [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_is_finished_elsewhere_is_an_error(there: bool, tmp_path: Path) -> None:
+def test_a_run_that_finished_elsewhere_is_an_error(there: bool, tmp_path: Path) -> None:
     """The node has another disk at this path, or other code and so another folder."""
     [job] = jobs(1)
     if there:
@@ -141,7 +133,7 @@ def test_what_is_finished_elsewhere_is_an_error(there: bool, tmp_path: Path) -> 
     assert "do all nodes see it, with the same version" in said
 
 
-def test_the_runner_is_stopped_whatever_happens(tmp_path: Path) -> None:
+def test_an_interruption_stops_the_backend(tmp_path: Path) -> None:
     runner = Scripted({0: [DONE]})
 
     def press() -> None:
@@ -162,6 +154,6 @@ def test_the_runner_is_stopped_whatever_happens(tmp_path: Path) -> None:
         (Ended(None, "its node died"), True, "its node died"),
     ],
 )
-def test_how_a_try_ended(ended: Ended, lost: bool, says: str) -> None:
+def test_how_an_attempt_ended(ended: Ended, lost: bool, says: str) -> None:
     assert ended.lost == lost
     assert says in ended.reason()

@@ -1,6 +1,6 @@
 """Sweeps on real Ray: a cluster of two nodes, and a Ray that the sweep starts itself.
 
-Whatever is killed on the way, the finished table is that of an undisturbed sweep, and no round is
+Processes are killed on the way. The results are those of an uninterrupted sweep, and no round is
 played twice.
 """
 
@@ -54,7 +54,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def alone() -> Iterator[dict[str, str]]:
-    """Variables with which all that a sweep leaves outside of its folder can be seen."""
+    """Variables of empty folders for all files that a sweep writes outside of its own."""
     with tempfile.TemporaryDirectory(prefix="t-") as folder:
         own = {"HOME": f"{folder}/home", "TMPDIR": f"{folder}/tmp"}
         for path in own.values():
@@ -84,7 +84,7 @@ def sweep(tmp_path: Path) -> Iterator[Start]:
 
 
 def wait_for(until: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
-    """What `until` says as soon as it says something; the process must live as long."""
+    """Wait for a result of `until` while the process lives."""
     try:
         return wait(until, lambda: process.poll() is None)
     except AssertionError:
@@ -95,7 +95,7 @@ def wait_for(until: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
 
 @contextmanager
 def asleep(workers: list[int]) -> Iterator[None]:
-    """The runs stand still until those who started them are gone, so that none ends too soon."""
+    """Pause the runs until their parents are gone, so that none ends too soon."""
     above = [parent(pid) for pid in workers]
     for pid in workers:
         os.kill(pid, signal.SIGSTOP)
@@ -109,7 +109,7 @@ def asleep(workers: list[int]) -> Iterator[None]:
 
 
 def undisturbed(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """The table of runs that were done here and now."""
+    """The table of the same runs, made in this process."""
     for job in jobs_of(TABLE):
         run_job(job, folder / "whole")
     capsys.readouterr()
@@ -124,12 +124,12 @@ def saved(run: Path) -> int:
 
 
 def resumed(run: Path) -> list[int]:
-    """The rounds from which the tries of the run went on."""
+    """The rounds from which the attempts of the run continued."""
     return [int(n) for n in re.findall(r"from round (\d+)", (run / "log.txt").read_text())]
 
 
 def played(run: Path) -> list[int]:
-    """The rounds that any try has played, of those that are written down."""
+    """The logged rounds of all attempts."""
     rounds: list[int] = []
     for path in (run / "tensorboard").iterdir():
         board = EventAccumulator(str(path), size_guidance={"scalars": 0}, purge_orphaned_data=False)
@@ -156,7 +156,7 @@ def test_a_killed_sweep_a_killed_worker_and_a_killed_node(
     jobs, out = jobs_of(TABLE), tmp_path / "runs/g"
     words = ["--address", cluster.address, "--workers", "2"]
 
-    # The sweep is killed. There would be no checkpoint if its runs did not notice and save.
+    # The sweep is killed. Its runs notice it and save; otherwise there would be no checkpoint.
     first = sweep(cluster.env, *words, "--checkpoint-seconds", "1000")
     wait_for(lambda: begun(jobs, out), first)
     with asleep(workers_of(out)):
@@ -183,7 +183,7 @@ def test_a_killed_sweep_a_killed_worker_and_a_killed_node(
         goal[orphan] = (seen := saved(orphan)) + 3
         os.kill(parent(worker), signal.SIGKILL)
 
-    # Then all of the second node, the run with it.
+    # Then the second node is killed with its run.
     _, lost = wait_for(lambda: at_work(cluster.second), second)
     cluster.kill_second_node()
     last = saved(lost)
@@ -200,11 +200,11 @@ def test_a_killed_sweep_a_killed_worker_and_a_killed_node(
     assert any(number >= seen for number in resumed(orphan))
     for run, rounds in before.items():
         assert not rounds or rounds in resumed(run)
-        if run != lost:  # whose process could not write down what it played last
+        if run != lost:  # which could not log its last rounds
             assert played(run) == once(run)
 
 
-def test_ctrl_c_lets_runs_save_and_ends_a_ray_of_our_own(
+def test_ctrl_c_lets_runs_save_and_ends_a_private_ray(
     alone: dict[str, str], sweep: Start, tmp_path: Path
 ) -> None:
     jobs, out = jobs_of(ENDLESS), tmp_path / "runs/g"
@@ -225,7 +225,7 @@ def test_ctrl_c_lets_runs_save_and_ends_a_ray_of_our_own(
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_takes_its_own_ray_with_it(
+def test_a_killed_sweep_ends_its_private_ray(
     alone: dict[str, str], sweep: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs, out = jobs_of(TABLE), tmp_path / "runs/g"
@@ -255,6 +255,6 @@ def test_a_run_that_fails_on_the_cluster_is_reported_with_its_log(
     table, said = process.communicate(timeout=300)
     assert process.returncode == 2
     assert f"{len(jobs)} runs: {len(jobs) - 1} finished, 1 failed" in table
-    assert f"(log: {folder / 'log.txt'})" in table
+    assert f"(log: {bad.folder(Path('runs/g')) / 'log.txt'})" in table
     assert "1 of 2 runs failed; " in said.splitlines()[-1]
     assert "Traceback" in (folder / "log.txt").read_text()

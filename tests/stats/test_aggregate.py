@@ -14,7 +14,6 @@ from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.stats.aggregate import (
     Scores,
-    human_normalised,
     iqm,
     mean,
     median,
@@ -60,14 +59,6 @@ def test_known_values() -> None:
     assert optimality_gap(grid, goal=5) == pytest.approx(5 - (0.5 + 0.3 + 4.5) / 3)
     assert iqm(np.arange(1.0, 9).reshape(2, 4)) == pytest.approx(4.5)  # 3, 4, 5, 6
     assert iqm(np.array([[0.0, 1, 2, 3, 100]])) == pytest.approx(2)  # 1, 2, 3
-
-
-def test_tasks_have_equal_weight() -> None:
-    scores = Scores("method", ("a", "b"), (np.array([1.0, 1, 1, 1]), np.array([0.0])))
-    assert mean(scores.matrix) == 0.5
-    assert optimality_gap(scores.matrix) == 0.5
-    assert performance_profile(scores.matrix, [0.5]) == 0.5
-    assert iqm(scores.matrix) == 1  # pooled, as defined: 0, 1, 1, 1, 1 without the ends
 
 
 @given(GRIDS, st.data())
@@ -123,18 +114,6 @@ def test_invalid_scores() -> None:
         Scores("SPR", ("Pong",), (np.array([1.0, np.nan]),))
     with pytest.raises(UserError, match="SPR has no runs of Pong"):
         Scores("SPR", ("Pong",), (np.array([]),))
-    with pytest.raises(ValueError, match="2 tasks and 1 arrays"):
-        Scores("SPR", ("Pong", "Alien"), (np.array([1.0]),))
-    with pytest.raises(ValueError, match="duplicate tasks: Pong, Pong"):
-        Scores("SPR", ("Pong", "Pong"), (np.array([1.0]), np.array([1.0])))
-    with pytest.raises(ValueError, match=r"scores must have shape .*got \(3,\)"):
-        iqm(np.zeros(3))
-    with pytest.raises(ValueError, match="x has 3 tasks and y 2"):
-        probability_of_improvement(np.zeros((2, 3)), np.zeros((2, 2)))
-
-
-def test_human_normalized_scores() -> None:
-    np.testing.assert_allclose(human_normalised([-20.7, 14.6, -3.05], -20.7, 14.6), [0, 1, 0.5])
 
 
 def test_statistics_do_not_load_torch() -> None:

@@ -1,7 +1,5 @@
 """The stratified bootstrap: against loops, reproducibility, coverage, errors."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -126,15 +124,6 @@ def test_result_does_not_depend_on_the_chunk_size(
         check_equal(left, right)
 
 
-def test_intervals_depend_on_the_seed() -> None:
-    for seeded in (
-        partial(interval, iqm, EVEN, 200),
-        partial(improvement_interval, EVEN, OTHER, 200),
-    ):
-        check_equal(seeded(seed=1), seeded(seed=1))
-        assert seeded(seed=1).low != seeded(seed=2).low
-
-
 def test_intervals_do_not_depend_on_the_order_of_runs() -> None:
     flipped = Scores("flipped", RAGGED.tasks, tuple(runs[::-1] for runs in RAGGED.runs))
     check_equal(interval(iqm, RAGGED, 200), interval(iqm, flipped, 200))
@@ -146,14 +135,6 @@ def test_several_statistics_equal_single_ones() -> None:
     assert list(together) == list(AGGREGATES)
     for name, statistic in AGGREGATES.items():
         check_equal(together[name], interval(statistic, RAGGED, resamples=200))
-
-
-def test_width_of_the_interval_of_the_mean() -> None:
-    """The variance of the resampled mean is sum_t var_t / n_t / tasks^2 (biased variances)."""
-    scores = make("wide", (40,) * 6)
-    variance = sum(runs.var() / len(runs) for runs in scores.runs) / 36
-    got = interval(mean, scores, resamples=20_000)
-    assert got.high - got.low == pytest.approx(2 * 1.96 * variance**0.5, rel=0.03)
 
 
 def test_coverage() -> None:
@@ -178,10 +159,6 @@ def test_coverage() -> None:
 
 
 def test_invalid_arguments() -> None:
-    with pytest.raises(ValueError, match="level must be between 0 and 1, got 95"):
-        interval(mean, EVEN, resamples=10, level=95)
-    with pytest.raises(ValueError, match="resamples must be at least 1, got 0"):
-        interval(mean, EVEN, resamples=0)
     with pytest.raises(UserError, match="only one has task 4"):
         improvement_interval(EVEN, make("five", (5,) * 5))
     reordered = Scores("reordered", EVEN.tasks[::-1], EVEN.runs)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
-from contrastive_ucb.stats import slopes
 from contrastive_ucb.stats.slopes import slope, slope_interval
 
 ROUNDS = np.arange(1.0, 301)
@@ -44,7 +43,7 @@ def test_windows_include_both_ends() -> None:
     assert slope(ROUNDS, bent, window=(10, 11)) == pytest.approx(-1)  # two points suffice
 
 
-def test_interval_against_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interval_against_loops() -> None:
     curves = noisy(-0.5, 6)
     got = slope_interval(ROUNDS, curves, window=(10, 300), resamples=200, seed=5)
     times = stream(5, "slope").multinomial(6, np.full(6, 1 / 6), 200)
@@ -53,9 +52,6 @@ def test_interval_against_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     assert got.estimate == pytest.approx(slope(ROUNDS, curves.mean(0), window=(10, 300)))
     assert got.low == pytest.approx(np.quantile(drawn, 0.025))
     assert got.high == pytest.approx(np.quantile(drawn, 0.975))
-    for chunk in (1, 1000, 10_000):
-        monkeypatch.setattr(slopes, "CHUNK", chunk)
-        assert got == slope_interval(ROUNDS, curves, window=(10, 300), resamples=200, seed=5)
     assert got != slope_interval(ROUNDS, curves, window=(10, 300), resamples=200, seed=6)
 
 
@@ -71,23 +67,14 @@ def test_coverage() -> None:
     assert 0.84 < covered / 200 < 0.99
 
 
-def test_invalid_arguments() -> None:
+def test_points_without_a_logarithm() -> None:
     curve = 1 / ROUNDS
-    curve[4] = 0
-    with pytest.raises(UserError, match=r"y is not above 0 at x = 5 .* choose a window without"):
-        slope(ROUNDS, curve)
-    assert slope(ROUNDS, curve, window=(6, 300)) == pytest.approx(-1)
-    with pytest.raises(UserError, match="x is not above 0 at x = 0"):
+    for wrong in (0, np.nan, np.inf):
+        curve[4] = wrong
+        with pytest.raises(UserError, match=r"not positive and finite at x = 5 .* choose a window"):
+            slope(ROUNDS, curve)
+        assert slope(ROUNDS, curve, window=(6, 300)) == pytest.approx(-1)
+    with pytest.raises(UserError, match="at x = 0"):
         slope(np.arange(3.0), np.ones(3))
-    curve[4] = np.nan
-    with pytest.raises(UserError, match="y is not above 0 at x = 5"):
-        slope(ROUNDS, curve)
-    curve[4] = np.inf
-    with pytest.raises(UserError, match="y is not finite"):
-        slope(ROUNDS, curve)
     with pytest.raises(UserError, match=r"window 400..500 holds 0 points; widen it"):
         slope(ROUNDS, ROUNDS, window=(400, 500))
-    with pytest.raises(UserError, match="2 seeds or more"):
-        slope_interval(ROUNDS, ROUNDS[None])
-    with pytest.raises(ValueError, match=r"x must be \(n,\) and y \(..., n\)"):
-        slope(ROUNDS, np.ones(3))

@@ -7,6 +7,9 @@
 | lambda_k     | `ridge`     |              |
 | gamma_k      | `scale`     |              |
 
+gamma_k and lambda_k are the constants of the theorem (`theory_coefficients`) or, in the practical
+schedule, alpha H and a constant ridge.
+
 Every function takes NumPy arrays or torch tensors, in float64 on the CPU, and returns the same
 kind. torch is imported only when a tensor is passed in. Sigma is always used through its Cholesky
 factor; a matrix without one raises an error.
@@ -14,6 +17,7 @@ factor; a matrix without one raises an error.
 
 from __future__ import annotations
 
+from math import log, sqrt
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", "Array", "Tensor")
 UPDATED_COLUMNS = 16  # block size of tpqrt
+NOT_FINITE = "the covariance of the features has a NaN or infinite entry"
 
 
 def covariance(phi: A, visits: A, ridge: float, averaged_over: int = 1) -> A:
@@ -49,7 +54,8 @@ def covariance(phi: A, visits: A, ridge: float, averaged_over: int = 1) -> A:
 def cholesky(matrix: A) -> A:
     """The lower Cholesky factor L of Sigma = L L'."""
     xp = _namespace(matrix)
-    _check_finite(matrix)
+    if not xp.isfinite(matrix).all():
+        raise ArithmeticError(NOT_FINITE)
     try:
         factor: A = xp.linalg.cholesky(matrix)
     except xp.linalg.LinAlgError as error:
@@ -73,7 +79,8 @@ def cholesky_update(chol: A, rows: A) -> A:
     width = min(UPDATED_COLUMNS, len(chol))
     upper, _, _, _ = dtpqrt(0, width, np.asarray(chol.mT), np.asarray(rows))
     factor = upper.T * np.where(upper.diagonal() < 0, -1.0, 1.0)
-    _check_finite(factor.diagonal())  # a NaN in any row reaches the diagonal
+    if not np.isfinite(factor.diagonal()).all():  # a NaN in any row reaches the diagonal
+        raise ArithmeticError(NOT_FINITE)
     updated: A = _namespace(chol).asarray(factor)
     return updated
 
@@ -109,6 +116,32 @@ def log_det(chol: A) -> A:
     return logarithm
 
 
+def theory_coefficients(
+    k: int,
+    horizon: int,
+    n_actions: int,
+    rank: int,
+    floor: float,
+    log_class_size: float,
+    failure: float = 0.05,
+    constant: float = 1.0,
+) -> tuple[float, float]:
+    """gamma_k and lambda_k of the theorem (l.219); the bonus is at its cap for over 1e5 rounds.
+
+    gamma_k = 4H (12 sqrt(A d) + sqrt(c0) d) / C_S^- sqrt(log(2 H k |F| / delta))
+    lambda_k = c0 d log(H |F| k / delta)
+
+    floor           C_S^-    smallest probability under P^-
+    log_class_size  log |F|  since |F| overflows for realistic classes
+    failure         delta
+    constant        c_0, "sufficiently large" in the paper
+    """
+    common = log(horizon * k / failure) + log_class_size
+    width = 12 * sqrt(n_actions * rank) + sqrt(constant) * rank
+    scale = 4 * horizon * width / floor * sqrt(log(2) + common)
+    return scale, constant * rank * common
+
+
 def _namespace(array: Any) -> Any:
     """The module, numpy or torch, whose functions apply to this array."""
     if isinstance(array, np.ndarray):
@@ -116,8 +149,3 @@ def _namespace(array: Any) -> Any:
     import torch
 
     return torch
-
-
-def _check_finite(numbers: Any) -> None:
-    if not _namespace(numbers).isfinite(numbers).all():
-        raise ArithmeticError("the covariance of the features has a NaN or infinite entry")

@@ -51,6 +51,8 @@ class EllipticalBonus:
     blocks  number of actions with their own block of Sigma; 1 if the features depend on the action
     """
 
+    dtype = torch.float64  # of all computations
+
     def __init__(
         self,
         dim: int,
@@ -66,16 +68,12 @@ class EllipticalBonus:
                 raise ValueError(f"{name} must be positive, got {value}")
         if not 0 <= scale < inf:
             raise ValueError(f"scale must be at least 0 and finite, got {scale}")
-        self.dim, self.scale, self.ridge, self.cap = dim, scale, ridge, cap
-        self._reset(blocks)
+        self.dim, self.scale, self.ridge, self.cap, self.blocks = dim, scale, ridge, cap, blocks
+        self._reset()
 
     def __repr__(self) -> str:
         shape = f"dim={self.dim}, scale={self.scale}, ridge={self.ridge}, blocks={self.blocks}"
         return f"EllipticalBonus({shape}, {self.n_seen:g} visits)"
-
-    @property
-    def blocks(self) -> int:
-        return len(self.sigma)
 
     @torch.no_grad()
     def observe(self, features: Tensor, block: Tensor | None = None, weight: float = 1.0) -> None:
@@ -90,10 +88,7 @@ class EllipticalBonus:
         for action, index in self._by_block(features, block):
             phi = rows[index]
             self.sigma[action] += weight * (phi.mT @ phi)
-            if len(phi) < self.dim and self.dim >= UPDATE_DIM:
-                self.chol[action] = cholesky_update(self.chol[action], sqrt(weight) * phi)
-            else:
-                self.chol[action] = cholesky(self.sigma[action])
+            self.chol[action] = self._factor(action, sqrt(weight) * phi)
         self.n_seen += weight * len(rows)
 
     @torch.no_grad()
@@ -118,7 +113,7 @@ class EllipticalBonus:
 
         Needed periodically if the features are learned, because Sigma sums outdated features.
         """
-        self._reset(self.blocks)
+        self._reset()
         self.observe(features, block, weight)
 
     @property
@@ -151,12 +146,23 @@ class EllipticalBonus:
         self.chol.copy_(torch.as_tensor(state["chol"]))
         self.n_seen = float(state["n_seen"])
 
+    def _reset(self) -> None:
+        identity = torch.eye(self.dim, dtype=self.dtype).repeat(self.blocks, 1, 1)
+        self.sigma, self.chol = self.ridge * identity, sqrt(self.ridge) * identity
+        self.n_seen = 0.0
+
+    def _factor(self, action: int, rows: Tensor) -> Tensor:
+        """The factor of the Sigma of an action, after phi phi' of the rows were added to it."""
+        if len(rows) < self.dim and self.dim >= UPDATE_DIM:
+            return cholesky_update(self.chol[action], rows)
+        return cholesky(self.sigma[action])
+
     def _bonus(self, rows: Tensor, chol: Tensor) -> Tensor:
         """(..., n, d), (..., d, d) -> (..., n)"""
         return bonus(elliptical_width(rows, chol), self.scale, self.cap)
 
     def _rows(self, features: Tensor) -> Tensor:
-        """The features as float64 rows (n, d), checked."""
+        """The features as rows (n, d) in the data type of the computations, checked."""
         if not isinstance(features, Tensor):
             raise ValueError(
                 f"features must be a torch.Tensor with last axis dim={self.dim}, got"
@@ -166,7 +172,7 @@ class EllipticalBonus:
             raise ValueError(
                 f"features have shape {tuple(features.shape)}; the last axis must be dim={self.dim}"
             )
-        rows = features.detach().reshape(-1, self.dim).to("cpu", torch.float64)
+        rows = features.detach().reshape(-1, self.dim).to("cpu", self.dtype)
         if not torch.isfinite(rows).all():
             raise ArithmeticError("the features have a NaN or infinite entry")
         return rows
@@ -178,28 +184,14 @@ class EllipticalBonus:
         if self.blocks == 1:
             yield 0, slice(None)
             return
-        chosen = self._chosen(features, block)
+        if block is None or block.shape != features.shape[:-1]:
+            given = None if block is None else tuple(block.shape)
+            raise ValueError(
+                f"block has shape {given} with {self.blocks} blocks; pass the action of each"
+                f" feature, with shape {tuple(features.shape[:-1])}"
+            )
+        chosen = block.detach().reshape(-1).to("cpu", torch.int64)
         for action in sorted(set(chosen.tolist())):
+            if not 0 <= action < self.blocks:
+                raise ValueError(f"block has action {action}; it must be in 0..{self.blocks - 1}")
             yield action, chosen == action
-
-    def _chosen(self, features: Tensor, block: Tensor | None) -> Tensor:
-        if block is None:
-            raise ValueError(
-                f"block is None with {self.blocks} blocks; pass the action of each feature"
-            )
-        if block.numel() and not 0 <= int(block.min()) <= int(block.max()) < self.blocks:
-            raise ValueError(
-                f"block has actions {int(block.min())}..{int(block.max())}; they must be in"
-                f" 0..{self.blocks - 1}"
-            )
-        if block.shape != features.shape[:-1]:
-            raise ValueError(
-                f"block has shape {tuple(block.shape)}; for these features it must be"
-                f" {tuple(features.shape[:-1])}"
-            )
-        return block.detach().reshape(-1).to("cpu", torch.int64)
-
-    def _reset(self, blocks: int) -> None:
-        identity = torch.eye(self.dim, dtype=torch.float64).repeat(blocks, 1, 1)
-        self.sigma, self.chol = self.ridge * identity, sqrt(self.ridge) * identity
-        self.n_seen = 0.0

@@ -39,15 +39,15 @@ class Demo:
     seeds: int | None = None
     """The number of seeds, except for DeepSea; by default 5 for the lock and 3 for the others."""
     rounds: int | None = None
-    """Rounds on the low-rank MDP; by default 1500."""
+    """Rounds on the low-rank MDP; by default 800."""
     lock_rounds: int | None = None
     """Rounds on the lock; by default 400."""
     game_rounds: int | None = None
-    """Rounds on the low-rank game; by default 500."""
+    """Rounds on the low-rank game; by default 300."""
     lock_game_rounds: int | None = None
     """Rounds on the vault, the lock for two players; by default 1200."""
     sea_steps: int | None = None
-    """Steps of the deep agents in DeepSea, 8 per episode; by default 1280."""
+    """Steps of the deep agents in DeepSea, 8 per episode; by default 960."""
     sea_seeds: int | None = None
     """The number of seeds in DeepSea; by default 2."""
     out: Path = Path("runs")
@@ -64,7 +64,7 @@ class Demo:
 
 def run(arguments: Sequence[str]) -> None:
     options = parse(Demo, arguments, "cucb demo", Demo())
-    from contrastive_ucb.cli.run_table import LiveTable, counted
+    from contrastive_ucb.cli.status import LiveTable, counted
     from contrastive_ucb.report.demo import write_demo_page
     from contrastive_ucb.runs.pool import run_local
     from contrastive_ucb.runs.status import states_of, watched_jobs
@@ -110,7 +110,7 @@ def results_of(grid: Grid, root: Path) -> list[dict[str, Any]]:
         groups.setdefault(job.spec().identity(), []).append(job)
     results = []
     for jobs in groups.values():
-        folders = [RunFolder(job.spec(), root) for job in jobs]
+        folders = [RunFolder(spec, root) for job in jobs for spec in job.specs]
         summaries = [{**one.summary(), "run_dir": str(one.path)} for one in folders]
         scores = [one.pop("evaluation")["mean"] for one in summaries if "evaluation" in one]
         means = {name: value for name, value in overall(summaries).items() if name != "runs"}

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
-from contrastive_ucb.cli.options import (
-    Json,
-    Threads,
-    check_counts,
-    check_fraction,
-    emit,
-    parse,
-    text_of,
-)
-from contrastive_ucb.cli.train import use_threads
+from contrastive_ucb.cli.options import Device, Json, Threads, emit, parse, text_of
 
 
 @dataclass(frozen=True)
@@ -37,37 +28,28 @@ class Evaluate:
     epsilon: float | None = None
     """Fraction of uniform actions, by default that of evaluations; 1 is the random policy."""
     threads: Threads = None
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Device of the networks; auto takes CUDA if it is available."""
+    device: Device = "auto"
     json: Json = False
-
-    def __post_init__(self) -> None:
-        check_counts(self, "episodes", "threads")
-        check_fraction("epsilon", self.epsilon)
 
 
 def run(arguments: Sequence[str]) -> None:
     options = parse(Evaluate, arguments, "cucb eval")
 
-    from contrastive_ucb.core.runtime import choose_device
-    from contrastive_ucb.evaluation.rollouts import digest, evaluate
-    from contrastive_ucb.runs.deep_agent import load_trained  # imports torch
+    from contrastive_ucb.runs.deep_agent import load_weights  # imports torch
 
-    trained = load_trained(options.run, choose_device(options.device))
-    use_threads(options.threads, trained.frame_shape)
-    epsilon = trained.config.eval_epsilon if options.epsilon is None else options.epsilon
-    rules = trained.config.atari
-    scores = evaluate(
-        trained.agent, trained.env, trained.seed, options.episodes, epsilon, rules=rules
-    )
+    agent = load_weights(options.run, options.device, options.threads)
+    default = agent.trainer.config.eval_epsilon
+    epsilon = default if options.epsilon is None else options.epsilon
+    result = agent.evaluate(options.episodes, epsilon)
+    scores = result.pop("scores")
     summary = {
-        "algo": trained.algo,
-        "env": trained.env,
-        "seed": trained.seed,
-        "step": trained.step,
-        **digest(scores),
+        "algo": agent.training.algo,
+        "env": agent.env,
+        "seed": agent.training.seed,
+        "step": agent.n_steps,
+        **result,
         "epsilon": epsilon,
-        "scores": scores.tolist(),
-        "run_dir": str(trained.run_dir),
+        "scores": scores,
+        "run_dir": str(agent.run_dir),
     }
     emit(summary, options.json, text_of(summary))

@@ -1,4 +1,4 @@
-"""Options as frozen dataclasses, parsed with tyro, and the output of results."""
+"""Options as frozen dataclasses, parsed with tyro, and the output of results and files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, fields
 from inspect import getdoc
-from typing import IO, Annotated, Any, TypeVar, cast
+from pathlib import Path
+from typing import IO, Annotated, Any, Literal, TypeVar, cast
 
 import tyro
 
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import draft_of
 
 T = TypeVar("T")
 # Options that several commands share.
@@ -27,6 +29,15 @@ Json = Annotated[
     bool,
     tyro.conf.arg(help="Print the result as one JSON object on stdout, everything else on stderr."),
 ]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"],
+    tyro.conf.arg(help="Device of the networks; auto takes CUDA if it is available."),
+]
+LEAST = {  # smallest values of options that are integers
+    **dict.fromkeys(("rounds", "steps", "seeds", "threads", "workers", "scale", "max_steps"), 1),
+    **dict.fromkeys(("episodes", "eval_episodes"), 1),
+    **dict.fromkeys(("seed", "env_seed"), 0),
+}
 _json_output: list[IO[str]] = []  # the stdout of a command with --json
 
 
@@ -45,7 +56,7 @@ def parse(
     printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(printed):
-            return tyro.cli(
+            options = tyro.cli(
                 kind,
                 args=list(arguments),
                 prog=prog,
@@ -56,26 +67,28 @@ def parse(
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise UserError(f"{_one_line(printed.getvalue())} (see '{prog} --help')") from None
+        # tyro draws a frame and repeats the help.
+        _title, _, boxed = printed.getvalue().partition("\n")
+        body = re.sub(r"[╭╮╰╯─│]|-{3,}", " ", boxed)
+        message = " ".join(re.split("Argument helptext|For full helptext", body)[0].split())
+        # Options start with dashes; a name without them is a group of options.
+        message = re.sub(r"^Error parsing [^-\s]\S*: ", "", message).rstrip(".")
+        raise UserError(f"{message} (see '{prog} --help')") from None
+    check_numbers(options)
+    return options
 
 
-def check_counts(options: object, *names: str, least: int = 1) -> None:
-    """Raise an error if an option that was given is not an integer of at least `least`."""
-    for name in names:
-        if getattr(options, name) is not None:
-            check_size(name, getattr(options, name), least)
-
-
-def check_seconds(seconds: float | None) -> None:
-    """Raise an error if the time between checkpoints is negative or NaN."""
-    if seconds is not None and not seconds >= 0:
-        raise UserError(f"checkpoint_seconds must be at least 0, got {seconds}")
-
-
-def check_fraction(name: str, value: float | None) -> None:
-    """Raise an error if a given number is not in [0, 1]."""
-    if value is not None and not 0 <= value <= 1:
-        raise UserError(f"{name} must be in [0, 1], got {value}")
+def check_numbers(options: object) -> None:
+    """Raise an error if an option that was given is outside its range."""
+    for name, value in vars(options).items():
+        if value is None:
+            continue
+        if name in LEAST:
+            check_size(name, value, LEAST[name])
+        if name == "checkpoint_seconds" and value is not None and not value >= 0:
+            raise UserError(f"checkpoint_seconds must be at least 0, got {value}")
+        if name == "epsilon" and not 0 <= value <= 1:
+            raise UserError(f"epsilon must be in [0, 1], got {value}")
 
 
 def say(line: str) -> None:
@@ -104,31 +117,55 @@ def emit(summary: dict[str, Any], as_json: bool, text: str) -> None:
 
 
 def text_of(summary: dict[str, Any]) -> str:
-    """The summary of a deep run as text, one line per entry."""
-    lines = [f"{summary['algo']} on {summary['env']}, seed {summary['seed']}"]
+    """The summary of a run, or of several seeds, as text with one line per entry."""
+    count = len(summary.get("runs", []))
+    seeds = f"{count} seeds" if count > 1 else f"seed {summary['seed']}"
+    lines = [f"{summary['algo']} on {summary['env']}, {seeds}"]
     for name, value in summary.items():
-        if name in ("algo", "env", "seed", "scores"):
-            continue
-        if isinstance(value, dict):
-            value = ", ".join(_entry(key, part) for key, part in value.items())
-        text = f"{value:.5g}" if isinstance(value, float) else str(value)
-        missing = "never" if name == "solved_at" else "-"
-        lines.append(f"  {name.replace('_', ' '):24} {text if value is not None else missing}")
+        if name not in ("algo", "env", "seed", "seeds", "runs") and name != "scores":
+            lines.append(f"  {name.replace('_', ' '):28} {_text(value)}")
     return "\n".join(lines)
 
 
-def _entry(name: str, value: Any) -> str:
-    """One entry of a nested part of the summary, such as the mean of the evaluations."""
-    if name == "points":
-        return f"at steps {', '.join(str(point['step']) for point in value)}"
-    return f"{name} {value:.5g}"
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(part)}" for key, part in value.items())
+    if isinstance(value, list):  # the points of an evaluation, or numbers
+        return ", ".join(str(part["step"] if isinstance(part, dict) else part) for part in value)
+    return "never" if value is None else str(value)
 
 
-def _one_line(boxed: str) -> str:
-    """The message of tyro without its frame and the help that it repeats."""
-    _title, _, body = boxed.partition("\n")
-    message = re.split("Argument helptext|For full helptext", re.sub(r"[╭╮╰╯─│]|-{3,}", " ", body))[
-        0
-    ]
-    # Options start with dashes; a name without them is a group of options.
-    return re.sub(r"^Error parsing [^-\s]\S*: ", "", " ".join(message.split())).rstrip(".")
+def check_file(out: Path, endings: Sequence[str]) -> None:
+    """Raise an error if the file of --out has an unknown ending or cannot be written."""
+    if out.suffix not in endings:
+        raise UserError(f"--out {out} must end in one of {' '.join(endings)}")
+    if not out.parent.is_dir():
+        raise UserError(f"there is no folder {out.parent} for --out; make it first")
+    if out.is_dir():
+        raise UserError(f"--out {out} is a folder; name a file")
+    new = draft_of(out)
+    with explained(out):  # by trying, because permissions do not show read-only file systems
+        new.touch()
+        new.unlink()
+
+
+@contextlib.contextmanager
+def explained(out: Path) -> Iterator[None]:
+    """Report errors while the file of --out is written in one line with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        from contrastive_ucb.runs.store import FULL
+
+        remedy = "name a file in a writable folder with --out"
+        if error.errno in FULL:
+            remedy = "free some disk space, or name a file on another disk with --out"
+        raise UserError(f"cannot write {out} ({error.strerror}); {remedy}") from error
+
+
+def print_problems(problems: Iterable[str]) -> None:
+    """Print a line on stderr for each run that could not be read."""
+    for problem in problems:
+        say(f"left out: {problem}")

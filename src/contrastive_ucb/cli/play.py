@@ -6,25 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from contrastive_ucb.cli.options import (
-    Json,
-    Threads,
-    check_counts,
-    check_fraction,
-    emit,
-    parse,
-    say,
-    text_of,
-)
-from contrastive_ucb.cli.train import use_threads
+from contrastive_ucb.cli.options import Device, Json, Threads, emit, parse, say, text_of
 
 if TYPE_CHECKING:
     from contrastive_ucb.evaluation.playback import Moment, Viewing
-    from contrastive_ucb.runs.deep_agent import Trained
+    from contrastive_ucb.runs.deep_agent import DeepAgent
 
 
 @dataclass(frozen=True)
@@ -54,14 +44,10 @@ class Play:
     scale: int | None = None
     """Video pixels per pixel of the game; by default the picture is at least 320 pixels high."""
     threads: Threads = None
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Device of the networks; auto takes CUDA if it is available."""
+    device: Device = "auto"
     json: Json = False
 
     def __post_init__(self) -> None:
-        check_counts(self, "episodes", "max_steps", "scale", "threads")
-        check_counts(self, "seed", least=0)
-        check_fraction("epsilon", self.epsilon)
         if not (isfinite(self.fps) and self.fps > 0):
             raise ValueError(f"fps must be positive and finite, got {self.fps}")
 
@@ -70,33 +56,41 @@ def run(arguments: Sequence[str]) -> None:
     options = parse(Play, arguments, "cucb play")
     video = _video_path(options.video)
 
-    from contrastive_ucb.core.runtime import choose_device
+    from contrastive_ucb.core.runtime import threads
     from contrastive_ucb.evaluation.playback import Viewing
-    from contrastive_ucb.runs.deep_agent import load_trained  # imports torch
+    from contrastive_ucb.runs.deep_agent import load_weights  # imports torch
 
-    trained = load_trained(options.run, choose_device(options.device))
-    use_threads(options.threads, trained.frame_shape)
+    agent = load_weights(options.run, options.device, options.threads)
+    default = agent.trainer.config.eval_epsilon
     viewing = Viewing(
         first=options.seed,
         episodes=options.episodes,
-        epsilon=trained.config.eval_epsilon if options.epsilon is None else options.epsilon,
+        epsilon=default if options.epsilon is None else options.epsilon,
         max_steps=options.max_steps,
         draws=video is not None,
     )
-    moments, frames = _play(trained, viewing, video, options)
+    with threads(agent.threads):
+        moments, frames = _play(agent, viewing, video, options)
     summary = {
-        "algo": trained.algo,
-        "env": trained.env,
-        "seed": trained.seed,
-        "step": trained.step,
+        "algo": agent.training.algo,
+        "env": agent.env,
+        "seed": agent.training.seed,
+        "step": agent.n_steps,
         "first_episode": viewing.first,
         "epsilon": viewing.epsilon,
         **summarize(moments),
         "video": None if video is None else str(video),
         "frames": frames,
-        "run_dir": str(trained.run_dir),
+        "run_dir": str(agent.run_dir),
     }
-    emit(summary, options.json, _text(summary))
+    # Without empty entries, and with the scores in the first line
+    shown = {"score": ", ".join(f"{score:.6g}" for score in summary["scores"]), **summary}
+    for name in [name for name, value in shown.items() if value is None]:
+        del shown[name]
+    for name in ("left_early", "frames"):
+        if not shown[name]:
+            del shown[name]
+    emit(summary, options.json, text_of(shown))
 
 
 def summarize(moments: Sequence[Moment]) -> dict[str, Any]:
@@ -114,13 +108,15 @@ def summarize(moments: Sequence[Moment]) -> dict[str, Any]:
 
 
 def _play(
-    trained: Trained, viewing: Viewing, video: Path | None, options: Play
+    agent: DeepAgent, viewing: Viewing, video: Path | None, options: Play
 ) -> tuple[list[Moment], int]:
     """The moments without their pictures, and the number of frames of the video."""
     from contrastive_ucb.evaluation.playback import watch
     from contrastive_ucb.report.video import film, write_video
 
-    moments = watch(trained.agent, trained.env, trained.seed, viewing, trained.config.atari)
+    learner: Any = agent.trainer.agent
+    rules = agent.trainer.config.atari
+    moments = watch(learner, agent.env, agent.training.seed, viewing, rules)
     if video is None:
         return list(moments), 0
     played: list[Moment] = []
@@ -144,14 +140,3 @@ def _video_path(asked: Path | None) -> Path | None:
         advice = "pip install 'contrastive-ucb[video]' for MP4"
         say(f"no video encoder is installed; writing {path} ({advice})")
     return path
-
-
-def _text(summary: dict[str, Any]) -> str:
-    """The summary as text, without empty entries."""
-    shown: dict[str, Any] = {"score": ", ".join(f"{score:.6g}" for score in summary["scores"])}
-    for name, value in summary.items():
-        if isinstance(value, list):
-            value = ", ".join(str(item) for item in value)
-        if value is not None and not (name in ("left_early", "frames") and value == 0):
-            shown[name] = value
-    return text_of(shown)

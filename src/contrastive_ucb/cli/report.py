@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from contrastive_ucb.cli.options import emit, parse
-from contrastive_ucb.cli.out_file import check_file, explained, print_problems
+from contrastive_ucb.cli.options import check_file, emit, explained, parse, print_problems
 from contrastive_ucb.core.errors import UserError
 
 HELP = """usage: cucb report FOLDER [--out FILE]

@@ -7,14 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from contrastive_ucb.cli.options import emit, parse
-from contrastive_ucb.cli.out_file import check_file, explained, print_problems
+from contrastive_ucb.cli.options import check_file, emit, explained, parse, print_problems
 from contrastive_ucb.core.errors import UserError
-
-if TYPE_CHECKING:
-    from contrastive_ucb.report.reproduce import OwnRuns
 
 WHAT = {
     "table": "games x methods: mean and deviation, the best two in bold",
@@ -65,12 +60,20 @@ def run(arguments: Sequence[str]) -> None:
     out = options.out or Path(f"{what}.html")
     check_file(out, ENDINGS[what])
 
-    from contrastive_ucb.report.reproduce import own_runs
+    from contrastive_ucb.core.files import write_atomically
+    from contrastive_ucb.report.atari import own_runs
+    from contrastive_ucb.report.pages import reproduced_figure, reproduced_page
+    from contrastive_ucb.report.plots import save_png, save_svg
 
     own = own_runs(options.runs)
     print_problems(own.problems)
     with explained(out):
-        _write(what, own, out, shlex.join(["cucb", "reproduce", what, *rest]))
+        if out.suffix in (".png", ".svg"):
+            save = save_png if out.suffix == ".png" else save_svg
+            save(reproduced_figure(what, own), out)
+        else:
+            command = shlex.join(["cucb", "reproduce", what, *rest])
+            write_atomically(out, reproduced_page(what, own, command, out.suffix))
     summary = {
         "what": what,
         "file": str(out.resolve()),
@@ -79,16 +82,3 @@ def run(arguments: Sequence[str]) -> None:
         "damaged": len(own.problems),
     }
     emit(summary, options.json, f"written: {out}")
-
-
-def _write(what: str, own: OwnRuns, out: Path, command: str) -> None:
-    from contrastive_ucb.core.files import write_atomically
-    from contrastive_ucb.report.plots import save_png, save_svg
-    from contrastive_ucb.report.reproduce import figure_of, page_of
-
-    if out.suffix == ".png":
-        save_png(figure_of(what, own), out)
-    elif out.suffix == ".svg":
-        save_svg(figure_of(what, own), out)
-    else:
-        write_atomically(out, page_of(what, own, command, out.suffix))

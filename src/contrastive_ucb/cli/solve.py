@@ -4,110 +4,100 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, make_dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS, game_preset, preset
-from contrastive_ucb.cli.options import Json, check_counts, check_seconds, emit, parse, say
+from contrastive_ucb.cli.options import Json, check_numbers, emit, parse, say, text_of
 from contrastive_ucb.core.checks import hint
-from contrastive_ucb.runs.problem import Problem, family_of, problem_of
+from contrastive_ucb.envs.finite import kind_of
+from contrastive_ucb.runs.problem import DEFAULTS, GAMES, Problem
 
-Option = tuple[Any, Any, str]  # type, default, help
-HORIZON: Option = (int, 4, "H, the steps per episode.")
-ACTIONS: Option = (int, 3, "Actions of the row player, by default also of the column player.")
-COLUMNS: Option = (int | None, None, "Actions of the column player.")
-DEAD = "Observations of the dead state"
+HORIZON = "H, the steps per episode."
+ACTIONS = "Actions of the row player, by default also of the column player."
+COLUMNS = "Actions of the column player."
+LOCK_ACTIONS = "A; one of them is right."
 
 # name: description and options
-ENVIRONMENTS: dict[str, tuple[str, dict[str, Option]]] = {
+ENVIRONMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "lowrank": (
         "A random low-rank MDP: phi and psi are Dirichlet(.3).",
         {
-            "n_states": (int, 10, "S."),
-            "n_actions": (int, 3, "A."),
+            "n_states": "S.",
+            "n_actions": "A.",
             "horizon": HORIZON,
-            "true_rank": (int | None, None, "d of the MDP; by default --rank, or 3."),
-            "reward_kind": (
-                Literal["sparse", "linear"],
-                "sparse",
-                "A few rewards at the last step, or rewards linear in the features.",
-            ),
+            "true_rank": "d of the MDP; by default --rank, or 3.",
+            "reward_kind": "sparse: a few rewards at the last step; linear: in the features.",
         },
     ),
     "lock": (
         "Combination lock: one wrong action loses the episode; small rewards are misleading.",
         {
-            "horizon": (int, 6, "H, the digits of the combination."),
-            "n_actions": (int, 10, "A; one of them is right."),
-            "n_dead": (int, 1, f"{DEAD}; with 20 of them the bonus is needed."),
+            "horizon": "H, the digits of the combination.",
+            "n_actions": LOCK_ACTIONS,
+            "n_dead": "Observations of the dead state; with 20 of them the bonus is needed.",
         },
     ),
     "deepsea": (
         "DeepSea: a reward after N steps to the right, each of which has a small cost.",
-        {"size": (int, 10, "N: rows, columns and steps.")},
+        {"size": "N: rows, columns and steps."},
     ),
     "riverswim": (
         "RiverSwim: swim against the current to the better bank.",
-        {"n_states": (int, 6, "Positions in the river."), "horizon": (int, 20, HORIZON[2])},
+        {"n_states": "Positions in the river.", "horizon": HORIZON},
     ),
     "lowrank-game": (
         "A random low-rank zero-sum game: phi and psi are Dirichlet(.3), rewards U[-1,1].",
         {
-            "n_states": (int, 6, "S."),
+            "n_states": "S.",
             "n_actions": ACTIONS,
             "n_column_actions": COLUMNS,
-            "horizon": (int, 3, HORIZON[2]),
-            "true_rank": (int | None, None, "d of the game; by default --rank, or 3."),
+            "horizon": HORIZON,
+            "true_rank": "d of the game; by default --rank, or 3.",
         },
     ),
     "lock-game": (
         "Lock game of an intruder and a guard: only the right joint action leads on.",
         {
-            "horizon": (int, 5, "H, the number of doors."),
+            "horizon": "H, the number of doors.",
             "n_actions": ACTIONS,
             "n_column_actions": COLUMNS,
-            "n_dead": (int, 10, f"{DEAD}."),
+            "n_dead": "Observations of the dead state.",
         },
     ),
     "continuous": (
         "A low-rank MDP on [0, 1] with neural features; values by quadrature.",
         {
-            "n_actions": (int, 3, "A."),
+            "n_actions": "A.",
             "horizon": HORIZON,
-            "amplitude": (float, 0.5, "a in 1 + a cos(2 pi j s'), at most 1, below sqrt(d) - 1."),
-            "true_rank": (int | None, None, "d of the MDP; by default --rank, or 4."),
-            "nodes": (int, 1024, "Quadrature nodes of values and model errors; at least 4 d."),
+            "amplitude": "a in 1 + a cos(2 pi j s'), at most 1, below sqrt(d) - 1.",
+            "true_rank": "d of the MDP; by default --rank, or 4.",
+            "nodes": "Quadrature nodes of values and model errors; at least 4 d.",
         },
     ),
     "rich-lock": (
         "The lock in rotated noise with neural features; it ends when it is solved.",
-        {
-            "horizon": (int, 6, "H, the digits of the combination."),
-            "n_actions": (int, 10, "A; one of them is right."),
-        },
+        {"horizon": "H, the digits of the combination.", "n_actions": LOCK_ACTIONS},
     ),
     "rich-lock-game": (
         "The lock game in rotated noise with neural features; it ends when it is solved.",
-        {
-            "horizon": (int, 4, "H, the number of doors."),
-            "n_actions": ACTIONS,
-            "n_column_actions": COLUMNS,
-        },
+        {"horizon": "H, the number of doors.", "n_actions": ACTIONS, "n_column_actions": COLUMNS},
     ),
     "gym": (
         "A Gymnasium environment with Box observations and discrete actions; neural features.",
         {
-            "id": (str, "CartPole-v1", "Its Gymnasium id."),
-            "horizon": (int, 50, "H, at most its time limit; rewards after the end are 0."),
-            "reward_low": (float, 0.0, "Smallest reward, at most 0; the agent observes it as 0."),
-            "reward_high": (float, 1.0, "Largest reward, at least 0; the agent observes it as 1."),
+            "id": "Its Gymnasium id.",
+            "horizon": "H, at most its time limit; rewards after the end are 0.",
+            "reward_low": "Smallest reward, at most 0; the agent observes it as 0.",
+            "reward_high": "Largest reward, at least 0; the agent observes it as 1.",
         },
     ),
     "file": (
         "Your own .npz: transitions (H,S,A,S) and rewards (H,S,A); in a game (H,S,A,B...).",
-        {"path": (Path | None, None, "Path of the file; write it with numpy.savez.")},
+        {"path": "Path of the file; write it with numpy.savez."},
     ),
 }
 
@@ -132,11 +122,6 @@ class Run:
     """Seconds between checkpoints."""
     json: Json = False
 
-    def __post_init__(self) -> None:
-        check_counts(self, "rounds", "seeds")
-        check_counts(self, "seed", "env_seed", least=0)
-        check_seconds(self.checkpoint_seconds)
-
 
 def run(arguments: Sequence[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -146,36 +131,35 @@ def run(arguments: Sequence[str]) -> None:
 
     from contrastive_ucb.runs.loop import overall, solve
 
-    summaries = solve(
-        problem,
-        range(options.seed, options.seed + options.seeds),
-        options.out,
-        checkpoint_seconds=options.checkpoint_seconds,
-        say=say,
+    summary = overall(
+        solve(
+            problem,
+            range(options.seed, options.seed + options.seeds),
+            options.out,
+            checkpoint_seconds=options.checkpoint_seconds,
+            say=say,
+        )
     )
-    summary = overall(summaries)
-    emit(summary, options.json, _text(summary))
+    emit(summary, options.json, text_of(summary))
 
 
 def parse_command(arguments: Sequence[str]) -> tuple[Problem, Run]:
     """The problem that the arguments describe, and the options of the run."""
     name, *rest = arguments
-    if name.startswith("-"):
-        raise ValueError(f"name an environment before {name}: {', '.join(ENVIRONMENTS)}")
     if name not in ENVIRONMENTS:
         raise ValueError(f"no environment is called {name!r}; {hint(name, ENVIRONMENTS)}")
-    path = _given("--path", rest)
-    if name == "file" and path is None and not {"-h", "--help"} & set(rest):
-        raise ValueError("env 'file' needs a file; pass --path my.npz")
     # The algorithm and the kind of environment determine the settings and their defaults.
-    is_game = (name != "file" or path is not None) and family_of(name, {"path": path}) == "game"
-    algo = _given("--algo", rest) or ("contrastive-ulcb" if is_game else "contrastive-ucb")
+    words = [word for option in rest for word in option.split("=", 1)]
+    given = dict(pairwise(words))  # before all options are parsed
+    is_game = name in GAMES or ("--path" in given and kind_of(given["--path"]) == "game")
+    algo = given.get("--algo", "contrastive-ulcb" if is_game else "contrastive-ucb")
     config = game_preset(algo) if is_game else preset(algo)
-    about, env_options = ENVIRONMENTS[name]
-    fields = [
-        (key, Annotated[kind, tyro.conf.arg(help=text)], default)
-        for key, (kind, default, text) in env_options.items()
-    ]
+    about, meanings = ENVIRONMENTS[name]
+    fields = []
+    for key, meaning in meanings.items():
+        default = DEFAULTS[name][key]
+        kind: Any = int | None if default is None else type(default)
+        fields.append((key, Annotated[kind, tyro.conf.arg(help=meaning)], default))
     env: Any = make_dataclass("Env", fields, frozen=True, namespace={"__doc__": about})
     command: Any = make_dataclass(
         "Solve",
@@ -184,40 +168,10 @@ def parse_command(arguments: Sequence[str]) -> tuple[Problem, Run]:
         namespace={"__doc__": f"{about} Regret or duality gap are exact if it is finite."},
     )
     parsed = parse(command, rest, f"cucb solve {name}", command(env(), Run(algo=algo), config))
-    settings = {
-        key: str(value) if isinstance(value, Path) else value
-        for key, value in asdict(parsed.env).items()
-        if value != env_options[key][1]
-    }
-    settings |= {key: value for key, value in asdict(parsed.agent).items() if value is not None}
     options: Run = parsed.run
-    problem = problem_of(name, options.algo, settings, options.rounds, options.env_seed)
-    return problem, options
-
-
-def _given(option: str, arguments: Sequence[str]) -> str | None:
-    """The value of an option before all options are parsed; the last one counts."""
-    value = None
-    for at, word in enumerate(arguments):
-        if word == option and at + 1 < len(arguments):
-            value = arguments[at + 1]
-        if word.startswith(f"{option}="):
-            value = word.removeprefix(f"{option}=")
-    return value
-
-
-def _text(summary: dict[str, Any]) -> str:
-    """The summary as text, one line per entry."""
-    count = len(summary.get("runs", [summary]))
-    lines = [f"{summary['algo']} on {summary['env']}, {count} seed{'s' * (count > 1)}"]
-    for name, value in summary.items():
-        if name in ("algo", "env", "runs", "seeds", "seed"):
-            continue
-        if isinstance(value, dict):
-            value = ", ".join(f"{key} {count:,}" for key, count in value.items() if count)
-        text = f"{value:.4g}" if isinstance(value, float) else str(value)
-        lines.append(f"  {name.replace('_', ' '):30} {text if value is not None else 'never'}")
-    return "\n".join(lines)
+    check_numbers(options)
+    settings = asdict(parsed.env) | asdict(parsed.agent)
+    return Problem(name, options.algo, settings, options.rounds, options.env_seed), options
 
 
 def _help() -> str:

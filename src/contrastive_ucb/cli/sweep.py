@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Literal
 
-from contrastive_ucb.cli.options import emit, parse
-from contrastive_ucb.cli.run_table import LiveTable, counted, summary_of, table_of
-from contrastive_ucb.core.checks import check_size, hint
+from contrastive_ucb.cli.options import Json, parse, say
+from contrastive_ucb.cli.status import LiveTable, counted, emit_states
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.runs.grid import Grid, Job, experiment, experiments, read_grid
-from contrastive_ucb.runs.pool import Errors, cores, run_local
+from contrastive_ucb.runs.grid import Grid, experiment, experiments, read_grid
+from contrastive_ucb.runs.pool import cores, run_local
 from contrastive_ucb.runs.ray import check_address, check_installed, run_ray
 from contrastive_ucb.runs.status import RunState, Watched, states_of, watched_jobs
 
@@ -38,7 +35,7 @@ experiments:
 class Sweep:
     """Run an experiment; the summary has the state and the score of each run."""
 
-    backend: str = "local"
+    backend: Literal["local", "ray"] = "local"
     """local: processes on this machine with one thread each; ray: the same on the nodes of a Ray
     cluster."""
     address: str | None = None
@@ -53,126 +50,69 @@ class Sweep:
     """List the runs and their states only."""
     checkpoint_seconds: float | None = None
     """Seconds between checkpoints; by default 30 for `solve` and 60 for `train`."""
-    json: bool = False
-    """Print the summary as one JSON object on stdout and everything else on stderr."""
+    json: Json = False
 
     def __post_init__(self) -> None:
-        if self.workers is not None:
-            check_size("workers", self.workers)
         if self.address is not None:
             if self.backend != "ray":
                 raise ValueError(f"--address needs --backend ray, got --backend {self.backend}")
             check_address(self.address)
-        if self.checkpoint_seconds is not None and not self.checkpoint_seconds >= 0:
-            raise ValueError(
-                f"checkpoint_seconds must be at least 0, got {self.checkpoint_seconds}"
-            )
-
-
-class Runner(Protocol):
-    """Runs the jobs that are not finished; returns the errors."""
-
-    def __call__(
-        self,
-        jobs: Sequence[Job],
-        root: Path,
-        workers: int | None,
-        tick: Callable[[], None],
-        checkpoint_seconds: float | None,
-    ) -> Errors: ...
 
 
 def run(arguments: Sequence[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(HELP, end="")
         return
-    if arguments[0].startswith("-"):
-        raise ValueError(f"name an experiment before {arguments[0]}: {', '.join(experiments())}")
     name, *rest = arguments
+    if name.startswith("-"):
+        raise ValueError(f"name an experiment before {name}: {', '.join(experiments())}")
     options = parse(Sweep, rest, f"cucb sweep {name}", Sweep())
-    backend, grid = backend_of(options), find_grid(name)
-    runs = watched_jobs(grid.jobs, options.out)
-    if options.dry_run:
-        _print(grid, states_of(runs), options)
-        return
-    states = _sweep(grid, runs, backend, options)
-    _print(grid, states, options)
-    if failed := [state for state in states if state.state == "failed"]:
-        raise UserError(_closing(failed, len(states), options.out))
-
-
-def _closing(failed: Sequence[RunState], n_runs: int, out: Path) -> str:
-    """The first error, and whether repeating the command tries the failed runs again."""
-    first = failed[0]
-    # A run with DONE is not tried again; its error says what to do.
-    n_again = sum(not (out / state.run / "DONE").exists() for state in failed)
-    message = f"{len(failed)} of {n_runs} runs failed; {first.run}: {first.error}"
-    if n_again == len(failed):
-        return f"{message}; repeat the command to try them again"
-    again = f"; repeat the command to try {n_again} of them again" if n_again else ""
-    return message + again
-
-
-def backend_of(options: Sweep) -> Runner:
-    """The backend by its name."""
-    backends: dict[str, Runner] = {
-        "local": run_local,
-        "ray": partial(run_ray, address=options.address),
-    }
-    if options.backend not in backends:
-        raise UserError(
-            f"no backend is called {options.backend!r}; {hint(options.backend, backends)}"
-        )
     if options.backend == "ray":
         check_installed()
-    return backends[options.backend]
+    grid = find_grid(name)
+    runs = watched_jobs(grid.jobs, options.out)
+    states = states_of(runs) if options.dry_run else _sweep(grid, runs, options)
+    emit_states(states, options.json, name=grid.name, out=str(options.out))
+    failed = [state for state in states if state.state == "failed"]
+    if failed and not options.dry_run:
+        # A run with DONE is not tried again; its error says what to do.
+        n_again = sum(not (options.out / state.run / "DONE").exists() for state in failed)
+        them = "them" if n_again == len(failed) else f"{n_again} of them"
+        again = f"; repeat the command to try {them} again" if n_again else ""
+        message = f"{len(failed)} of {len(states)} runs failed; {failed[0].run}: {failed[0].error}"
+        raise UserError(message + again)
 
 
 def find_grid(name: str) -> Grid:
     """The experiment of this name, or the grid in this file."""
-    if name.endswith(".toml"):
-        return read_grid(Path(name))
-    return experiment(name)
+    return read_grid(Path(name)) if name.endswith(".toml") else experiment(name)
 
 
-def _sweep(grid: Grid, runs: Sequence[Watched], backend: Runner, options: Sweep) -> list[RunState]:
+def _sweep(grid: Grid, runs: Sequence[Watched], options: Sweep) -> list[RunState]:
     """Run the jobs with a live table; returns their final states."""
     grid.remember(options.out)
+    at_once = f"{options.workers or cores()} at once"
+    if options.workers is None and options.backend == "ray":
+        at_once = "as many at once as Ray has resources for"
+    every = options.checkpoint_seconds
     with LiveTable(lambda: states_of(runs)) as table:
-        print(f"{counted(states_of(runs))}; {_at_once(options)}", file=sys.stderr)
+        say(f"{counted(states_of(runs))}; {at_once}")
         try:
-            errors = backend(
-                grid.jobs, options.out, options.workers, table.tick, options.checkpoint_seconds
-            )
+            if options.backend == "ray":
+                errors = run_ray(
+                    grid.jobs, options.out, options.workers, table.tick, every, options.address
+                )
+            else:
+                errors = run_local(grid.jobs, options.out, options.workers, table.tick, every)
         except KeyboardInterrupt as stop:
-            print(_interrupted(stop), file=sys.stderr)
+            killed = isinstance(stop.__context__, KeyboardInterrupt)  # by a second Ctrl-C
+            last = "were killed; they have their last checkpoints" if killed else "are saved"
+            say(f"the running runs {last}")
             raise
     return [
-        _with_error(state, errors.get(run.path))
+        # The worker may not have been able to write its error to the folder.
+        replace(state, state="failed", error=errors[run.path])
+        if run.path in errors and state.state not in ("finished", "failed")
+        else state
         for run, state in zip(runs, states_of(runs), strict=True)
     ]
-
-
-def _interrupted(stop: KeyboardInterrupt) -> str:
-    """What happened to the running runs; a second Ctrl-C does not wait until they are saved."""
-    if isinstance(stop.__context__, KeyboardInterrupt):
-        return "the running runs were killed; they have their last checkpoints"
-    return "the running runs are saved"
-
-
-def _at_once(options: Sweep) -> str:
-    if options.workers is None and options.backend == "ray":
-        return "as many at once as Ray has resources for"
-    return f"{options.workers or cores()} at once"
-
-
-def _with_error(state: RunState, error: str | None) -> RunState:
-    """The state with the error of the worker, which may not have been able to write it."""
-    if error is None or state.state in ("finished", "failed"):
-        return state
-    return replace(state, state="failed", error=error)
-
-
-def _print(grid: Grid, states: list[RunState], options: Sweep) -> None:
-    summary = summary_of(states, name=grid.name, out=str(options.out))
-    emit(summary, options.json, table_of(states))

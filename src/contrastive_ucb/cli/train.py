@@ -9,18 +9,17 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from inspect import getsource
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from textwrap import wrap
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
-from contrastive_ucb.agents.deep.presets import ALGORITHMS
-from contrastive_ucb.cli.options import Json, check_counts, check_seconds, emit, parse, say, text_of
+from contrastive_ucb.agents.deep.presets import ALGORITHMS, suitable_threads
+from contrastive_ucb.cli.options import Device, Json, emit, parse, say, text_of
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs.training import Training, read_settings
 
@@ -71,15 +70,9 @@ class Train:
     threads: int | None = None
     """Threads of torch; by default 2 for large images (Atari), otherwise 1. Runs are repeatable to
     the last bit only with the same number."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Device of the networks; auto takes CUDA if it is available."""
+    device: Device = "auto"
     resume: bool = False
     """No effect: a repeated command always resumes."""
-
-    def __post_init__(self) -> None:
-        check_counts(self, "steps", "seeds", "eval_episodes", "threads")
-        check_counts(self, "seed", least=0)
-        check_seconds(self.checkpoint_seconds)
 
     def training(self) -> Training:
         """The run of the first seed."""
@@ -94,33 +87,35 @@ def run(arguments: Sequence[str]) -> None:
     algorithms = [f"  {name:20} {info.what}" for name, info in ALGORITHMS.items()]
     about = "\n".join(["algorithms (`cucb algos` compares their settings):", *algorithms])
     options = parse(Train, arguments, "cucb train", more=about)
-
-    from contrastive_ucb.core.runtime import choose_device, keep_freed_memory
-
     if ":" in options.env and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # for module:id, as with `python -m`
     training = options.training()
     if options.seeds > 1:
         summary = train_seeds(training, options)
-        shown = {name: value for name, value in summary.items() if name != "runs"}
     else:
+        from contrastive_ucb.core.runtime import choose_device, keep_freed_memory, threads
         from contrastive_ucb.runs.loop import train
 
         keep_freed_memory()
-        use_threads(options.threads, training.frame_shape)
-        shown = summary = train(
-            training,
-            options.out,
-            checkpoint_seconds=options.checkpoint_seconds,
-            eval_episodes=options.eval_episodes,
-            device=choose_device(options.device),
-            say=say,
-        )
-    _remark_episodes(options, summary.get("runs", [summary]))
-    emit(summary, options.json, text_of(shown))
+        device = choose_device(options.device)  # imports torch, whose threads are limited next
+        with threads(options.threads or suitable_threads(training.frame_shape)):
+            summary = train(
+                training,
+                options.out,
+                checkpoint_seconds=options.checkpoint_seconds,
+                eval_episodes=options.eval_episodes,
+                device=device,
+                say=say,
+            )
+    for result in summary.get("runs", [summary]):  # a run may have been finished earlier
+        asked, played = options.eval_episodes, result["evaluation"]["episodes"]
+        if asked not in (None, played):
+            more = shlex.join(["cucb", "eval", result["run_dir"], "--episodes", str(asked)])
+            say(f"it was evaluated with {played} episodes; {more} plays {asked}")
+    emit(summary, options.json, text_of(summary))
 
 
-def train_seeds(training: Any, options: Train) -> dict[str, Any]:
+def train_seeds(training: Training, options: Train) -> dict[str, Any]:
     """Train several seeds in parallel processes; returns their joint summary.
 
     Every seed has the bits of a separate run with the same number of threads.
@@ -129,7 +124,6 @@ def train_seeds(training: Any, options: Train) -> dict[str, Any]:
     from contrastive_ucb.runs.pool import cores, run_local
     from contrastive_ucb.runs.store import RunFolder
 
-    seeds = range(options.seed, options.seed + options.seeds)
     gpus = Resources(gpus=0 if options.device == "cpu" else 1)  # whether GPUs are visible
     jobs = [
         Job(
@@ -140,7 +134,7 @@ def train_seeds(training: Any, options: Train) -> dict[str, Any]:
             threads=options.threads or 1,
             device=options.device,
         )
-        for seed in seeds
+        for seed in range(options.seed, options.seed + options.seeds)
     ]
     at_once = min(len(jobs), cores())
     say(
@@ -148,18 +142,13 @@ def train_seeds(training: Any, options: Train) -> dict[str, Any]:
     )
     errors = run_local(jobs, options.out, at_once, checkpoint_seconds=options.checkpoint_seconds)
     folders = [RunFolder(job.spec(), options.out) for job in jobs]
-    for seed, folder in zip(seeds, folders, strict=True):
-        if folder.path in errors:
-            say(f"seed {seed}: {errors[folder.path]}")
-    if errors:
-        seed, error = next(
-            (seed, errors[folder.path])
-            for seed, folder in zip(seeds, folders, strict=True)
-            if folder.path in errors
-        )
+    failed = [folder for folder in folders if folder.path in errors]
+    for folder in failed:
+        say(f"seed {folder.spec.seed}: {errors[folder.path]}")
+    if failed:
         raise UserError(
-            f"{len(errors)} of {len(seeds)} seeds failed; seed {seed}: {error}; repeat the command"
-            " to continue those that are not finished"
+            f"{len(failed)} of {len(jobs)} seeds failed; seed {failed[0].spec.seed}:"
+            f" {errors[failed[0].path]}; repeat the command to continue those that are not finished"
         )
     runs = [{**folder.summary(), "run_dir": str(folder.path)} for folder in folders]
     for run in runs:
@@ -168,19 +157,11 @@ def train_seeds(training: Any, options: Train) -> dict[str, Any]:
     first = runs[0]
     shared = ("algo", "env", "steps", "bonus", "precision")
     summary = {name: first[name] for name in shared if name in first}
-    summary |= {"seed": seeds[0], "seeds": len(seeds)}
+    summary |= {"seed": first["seed"], "seeds": len(runs)}
     summary["evaluation"] = {"mean": fmean(run["evaluation"]["mean"] for run in runs)}
     if "solved_at" in first:
         summary["solved"] = sum(run["solved_at"] is not None for run in runs)
     return {**summary, "runs": runs}
-
-
-def use_threads(asked: int | None, frame_shape: tuple[int, ...]) -> None:
-    """Use the given number of threads, or the one that suits the frames."""
-    from contrastive_ucb.agents.deep.presets import suitable_threads
-    from contrastive_ucb.core.runtime import set_threads
-
-    set_threads(asked or suitable_threads(frame_shape))
 
 
 def settings_help() -> str:
@@ -188,24 +169,29 @@ def settings_help() -> str:
     from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
     from contrastive_ucb.agents.deep.presets import BONUSES, configure
     from contrastive_ucb.agents.simple.config import FULL, SimpleConfig
-    from contrastive_ucb.core.checks import kinds_of
-    from contrastive_ucb.runs.training import rainbow_kinds, takes
+    from contrastive_ucb.core.checks import kinds_of, takes
 
-    meanings = _meanings(RainbowConfig)
-    meanings |= {f"bonus.{name}": text for name, text in _meanings(BonusConfig).items()}
+    def entries(config: Any, settings: type, prefix: str = "") -> list[str]:
+        meanings = _meanings(settings)
+        lines = []
+        for name, kind in kinds_of(settings).items():
+            value = getattr(config, name)
+            if kind is not BonusConfig:
+                text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+                lines += _entry(f"{prefix}{name}", text, takes(name, kind), meanings[name])
+        return lines
+
+    config = configure("spr-ucb", {})
     preset = "The bonus and the settings of the learner that belong to it."
     lines = [
         "settings (--set KEY=VALUE ...) with their defaults in spr-ucb on Atari:",
+        *entries(config, RainbowConfig),
         *_entry("bonus.preset", "paper", f"one of {', '.join(BONUSES)}", preset),
+        *entries(config.bonus, BonusConfig, "bonus."),
+        "",
+        "settings of simple, which has no bonus, with their defaults in its size full:",
+        *entries(FULL, SimpleConfig),
     ]
-    for key, kind in rainbow_kinds().items():
-        if key != "bonus.preset":
-            value = _value_of(configure("spr-ucb", {}), key)
-            lines += _entry(key, value, takes(key, kind), meanings[key])
-    lines += ["", "settings of simple, which has no bonus, with their defaults in its size full:"]
-    meanings = _meanings(SimpleConfig)
-    for key, kind in kinds_of(SimpleConfig).items():
-        lines += _entry(key, _value_of(FULL, key), takes(key, kind), meanings[key])
     return "\n".join(lines)
 
 
@@ -235,18 +221,3 @@ def _entry(key: str, value: str, takes_what: str, means: str) -> list[str]:
         break_on_hyphens=False,  # names contain hyphens
     )
     return lines + wrap(means, WIDTH, initial_indent=below, subsequent_indent=below)
-
-
-def _value_of(config: object, key: str) -> str:
-    value = reduce(getattr, key.split("."), config)
-    return ",".join(str(part) for part in value) if isinstance(value, tuple) else str(value)
-
-
-def _remark_episodes(options: Train, summaries: Sequence[dict[str, Any]]) -> None:
-    """Print a remark if a run was finished earlier with another number of evaluation episodes."""
-    asked = options.eval_episodes
-    for summary in summaries:
-        played = summary["evaluation"]["episodes"]
-        if asked is not None and played != asked:
-            more = shlex.join(["cucb", "eval", summary["run_dir"], "--episodes", str(asked)])
-            say(f"it was evaluated with {played} episodes; {more} plays {asked}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from math import inf, isfinite
@@ -11,13 +11,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from contrastive_ucb.core.errors import UserError
 
-_read_kinds = cache(get_type_hints)  # grids use them many times
-
-
-def kinds_of(settings: type) -> Mapping[str, Any]:
-    """The type of each setting of a class."""
-    kinds: Mapping[str, Any] = _read_kinds(settings)
-    return kinds
+# The type of each setting of a class
+kinds_of: Callable[[type], Mapping[str, Any]] = cache(get_type_hints)
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+EXAMPLES = {"support": "0,10", "epsilon": "1,0.1", "extra_rounds": "8,12", "mlp": "64,64"}
 
 
 def check_size(name: str, value: int, least: int = 1) -> None:
@@ -28,14 +25,49 @@ def check_size(name: str, value: int, least: int = 1) -> None:
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
+def typed(name: str, value: Any, kind: Any) -> Any:
+    """The value of a setting in its type: 1 becomes 1.0 for a float, and lists become tuples."""
+    try:
+        return _converted(value, kind)
+    except (TypeError, ValueError, OverflowError):
+        raise UserError(f"{name} takes {takes(name, kind)}, got {value!r}") from None
+
+
 def check_kinds(config: object, prefix: str = "") -> None:
-    """Raise an error if a setting does not have its type; integers become floats if needed."""
+    """Give every setting its type; a value of another type is an error."""
     for name, kind in kinds_of(type(config)).items():
-        value = getattr(config, name)
-        if not _is_kind(value, kind):
-            raise ValueError(f"{prefix}{name} must be {_words(kind)}, got {value!r}")
-        if kind is float:  # so that 1 and 1.0 give the same run
-            object.__setattr__(config, name, float(value))
+        value = typed(f"{prefix}{name}", getattr(config, name), kind)
+        object.__setattr__(config, name, value)
+
+
+def takes(name: str, kind: Any) -> str:
+    """The values of a setting in words."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return f"{takes(name, inner[0])}, or none"
+    if origin is Literal:
+        return f"one of {', '.join(inner)}"
+    if origin is tuple:
+        count = "" if inner[-1] is ... else f"{len(inner)} "
+        numbers = "whole numbers" if inner[0] is int else "numbers"
+        return f"{count}{numbers} such as {EXAMPLES.get(name, '0.4,1.0')}"
+    return KINDS.get(kind) or str(kind.__name__)
+
+
+def _converted(value: Any, kind: Any) -> Any:
+    """`value` as a `kind`; TypeError or ValueError if it is none."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):  # X | None
+        return None if value is None else _converted(value, inner[0])
+    if origin is tuple and isinstance(value, (list, tuple)):
+        kinds = inner[:1] * len(value) if inner[-1] is ... else inner
+        return tuple(_converted(item, part) for item, part in zip(value, kinds, strict=True))
+    if kind in (int, float):
+        if not isinstance(value, bool) and isfinite(value) and kind(value) == value:
+            return kind(value)
+    elif kind is Any or (value in inner if origin is Literal else isinstance(value, kind)):
+        return value
+    raise TypeError
 
 
 def check_range(config: object, prefix: str = "", **limits: tuple[float, float]) -> None:
@@ -68,49 +100,3 @@ def hint(given: str, known: Iterable[str]) -> str:
     names = list(known)
     close = get_close_matches(given, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
-
-
-def typed(key: str, value: Any, kind: Any) -> Any:
-    """The value converted to the type of its setting, such as 1.0 for 1."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        some = next(part for part in inner if part is not type(None))
-        return None if value is None else typed(key, value, some)
-    if origin is tuple and isinstance(value, (list, tuple)):
-        parts = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
-        if len(parts) != len(value):
-            raise UserError(f"{key} takes {len(parts)} values, got {list(value)}")
-        return tuple(typed(key, item, part) for item, part in zip(value, parts, strict=True))
-    if kind is float and type(value) is int:
-        return float(value)
-    if kind is int and type(value) is float and value.is_integer():
-        return int(value)
-    if kind in (bool, int, float, str) and type(value) is not kind:
-        names = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
-        raise UserError(f"{key} takes {names[kind]}, got {value!r}")
-    return value
-
-
-def _words(kind: Any) -> str:
-    """The values of a type in words."""
-    if get_origin(kind) is Literal:
-        return f"one of {', '.join(get_args(kind))}"
-    return str(kind) if get_args(kind) else str(kind.__name__)
-
-
-def _is_kind(value: Any, kind: Any) -> bool:
-    inner = get_args(kind)
-    if get_origin(kind) is Literal:
-        return value in inner
-    if isinstance(kind, UnionType):
-        return any(_is_kind(value, part) for part in inner)
-    if get_origin(kind) is tuple:
-        kinds = inner[:1] * len(value) if inner[-1] is ... and isinstance(value, tuple) else inner
-        return (
-            isinstance(value, tuple)
-            and len(value) == len(kinds)
-            and all(_is_kind(*pair) for pair in zip(value, kinds, strict=True))
-        )
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

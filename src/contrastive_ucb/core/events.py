@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -61,27 +61,17 @@ def on_grid(round_number: int, last: int, per_decade: int = 100) -> bool:
 
 @dataclass(frozen=True)
 class Event:
-    """Values that were measured at one step of a run."""
+    """Finite values that were measured at one step of a run."""
 
     step: int
     values: dict[str, float]
 
     def __post_init__(self) -> None:
-        if "step" in self.values:
-            raise ValueError(f"a value at step {self.step} is named 'step'; choose another name")
         for name, value in self.values.items():
             if not math.isfinite(value):
                 raise ValueError(
                     f"{name} is {value} at step {self.step}; events contain finite numbers only"
                 )
-
-
-class Listener(Protocol):
-    """Receives the events of a run in order; `close` may be called more than once."""
-
-    def on_event(self, event: Event) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class JsonlListener:
@@ -101,12 +91,9 @@ class JsonlListener:
         self._file = path.open("ab")
         self._next_flush = 0.0
 
-    def on_event(self, event: Event) -> None:
-        self.write({"step": event.step, **event.values})
-
-    def write(self, content: Mapping[str, Any]) -> None:
+    def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Append one line."""
-        line = json.dumps(content, default=float)  # `default` converts NumPy numbers
+        line = json.dumps({"step": step, **values}, default=float)  # converts NumPy numbers
         self._file.write(line.encode() + b"\n")
         if (now := time.monotonic()) >= self._next_flush:
             self._file.flush()
@@ -114,18 +101,13 @@ class JsonlListener:
 
     def state_dict(self) -> dict[str, Any]:
         """Length of the file in bytes, after everything has been written to disk."""
-        self.sync()
-        return {"offset": self._file.tell()}
-
-    def sync(self) -> None:
-        """Write everything to disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
+        return {"offset": self._file.tell()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Drop the lines that were written after the state was saved."""
-        self._file.flush()
-        offset, size = state["offset"], os.fstat(self._file.fileno()).st_size
+        offset, size = state["offset"], self.path.stat().st_size
         if offset > size:
             raise UserError(
                 f"{self.path} has {size} bytes, but the checkpoint was saved at byte {offset};"
@@ -145,7 +127,7 @@ class TensorBoardListener:
                  attempt wrote from there on
     """
 
-    def __init__(self, folder: Path, purge_step: int | None = None) -> None:
+    def __init__(self, folder: Path, purge_step: int = 0) -> None:
         # TensorBoard's own writer loads ten times faster than torch's.
         from tensorboard.compat.proto.event_pb2 import Event as Record
         from tensorboard.compat.proto.event_pb2 import SessionLog
@@ -160,25 +142,17 @@ class TensorBoardListener:
         self._record, self._summary = Record, Summary
         # A long queue, so that the run does not wait for the disk.
         self._writer: Any = EventFileWriter(str(folder), max_queue_size=1000, flush_secs=10)
-        if purge_step is not None:
-            start = SessionLog(status=SessionLog.START)
-            self._write(Record(step=purge_step, session_log=start))
+        start = SessionLog(status=SessionLog.START)
+        self._writer.add_event(Record(wall_time=time.time(), step=purge_step, session_log=start))
 
-    def on_event(self, event: Event) -> None:
-        scalars = [
-            self._summary.Value(tag=name, simple_value=value)
-            for name, value in event.values.items()
-        ]
-        self._write(self._record(step=event.step, summary=self._summary(value=scalars)))
+    def write(self, step: int, values: Mapping[str, Any]) -> None:
+        """Append one record."""
+        scalars = [self._summary.Value(tag=tag, simple_value=x) for tag, x in values.items()]
+        summary = self._summary(value=scalars)
+        self._writer.add_event(self._record(wall_time=time.time(), step=step, summary=summary))
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-    def _write(self, record: Any) -> None:
-        record.wall_time = time.time()
-        self._writer.add_event(record)
+        self._writer.close()
 
 
 class ProgressListener:
@@ -191,71 +165,61 @@ class ProgressListener:
     """
 
     DRAW_SECONDS = 0.1
-    SHOWN_VALUES = 3
+    SHOWN: Mapping[str, str] = {  # label: metric, of which the newest value is shown
+        "gap": "gap",
+        "zeta": "zeta",
+        "return": "charts/episodic_return",
+        "bonus": "bonus/mean",
+        "epoch": "charts/epoch",
+    }
 
     def __init__(
         self,
         total: int,
         description: str,
-        console: Console | None = None,
         start: int = 0,
+        console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if total < 1:
-            raise ValueError(f"total must be at least 1 step, got {total}")
-        self.total, self.description, self.start = total, description, start
+        self.total, self.description = total, description
         self._console = console or Console(stderr=True)
-        self._clock = clock
-        self._rate = Rate(start, clock())
-        self._speed = 0.0  # steps per second at the last event
+        self._clock, self._rate = clock, Rate(start, clock())
+        self._values: dict[str, float] = {}
         self._next_draw = 0.0
         self._tenth = 10 * start // total  # of the last line
-        self._last: Event | None = None
-        self._bar = self._start_bar() if self._console.is_terminal else None
+        self._bar: Progress | None = None
+        if self._console.is_terminal:
+            before, after = (
+                TextColumn(f"{{task.{name}}}", markup=False)
+                for name in ("description", "fields[text]")
+            )
+            columns = (before, BarColumn(), MofNCompleteColumn(), after)
+            # rich would redirect stdout to our console.
+            self._bar = Progress(*columns, console=self._console, redirect_stdout=False)
+            self._task = self._bar.add_task(description, total=total, completed=start, text="")
+            self._bar.start()
 
-    def on_event(self, event: Event) -> None:
-        now = self._clock()
-        self._last, self._speed = event, self._rate.at(event.step, now)
-        if self._bar is not None:
-            if now >= self._next_draw:
-                self._next_draw = now + self.DRAW_SECONDS
-                self._draw(self._bar, event)
-        elif (tenth := 10 * event.step // self.total) > self._tenth:
-            self._tenth = tenth
-            rate, left, values = self._texts(event)
-            line = f"{self.description}: {event.step}/{self.total} ({event.step / self.total:.0%}),"
-            line = f"{line} {rate}{left and f', {left} left'}  {values}".rstrip()
+    def on_event(self, event: Any) -> None:
+        """Show an event with `step` and `values`."""
+        now, step, values = self._clock(), event.step, event.values
+        self._values |= {key: values[tag] for key, tag in self.SHOWN.items() if tag in values}
+        speed, tenth = self._rate.at(step, now), 10 * step // self.total
+        is_due = now >= self._next_draw or step == self.total
+        if not (is_due if self._bar else tenth > self._tenth):
+            return
+        self._next_draw, self._tenth = now + self.DRAW_SECONDS, tenth
+        left = ""
+        if speed > 0:  # otherwise the end is not known
+            minutes, seconds = divmod(round((self.total - step) / speed), 60)
+            left = f", {minutes // 60}:{minutes % 60:02d}:{seconds:02d} left"
+        metrics = "".join(f"  {name}={value:.4g}" for name, value in self._values.items())
+        text = f"{speed:,.{0 if speed >= 10 else 1}f}/s{left}{metrics}"
+        if self._bar:
+            self._bar.update(self._task, completed=step, text=text)
+        else:
+            line = f"{self.description}: {step}/{self.total} ({step / self.total:.0%}), {text}"
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         if self._bar is not None:
-            if self._last is not None:
-                self._draw(self._bar, self._last)
             self._bar.stop()
-        self._bar = self._last = None
-
-    def _start_bar(self) -> Progress:
-        fields = ("description", "fields[rate]", "fields[left]", "fields[shown]")
-        text, *more = (TextColumn(f"{{task.{name}}}", markup=False) for name in fields)
-        # rich would redirect stdout to our console.
-        columns = (text, BarColumn(), MofNCompleteColumn(), *more)
-        bar = Progress(*columns, console=self._console, redirect_stdout=False)
-        empty: dict[str, Any] = {"rate": "", "left": "", "shown": ""}
-        bar.add_task(self.description, total=self.total, completed=self.start, **empty)
-        bar.start()
-        return bar
-
-    def _draw(self, bar: Progress, event: Event) -> None:
-        rate, left, values = self._texts(event)
-        shown: dict[str, Any] = {"rate": rate, "left": left or "-:--:--", "shown": values}
-        bar.update(bar.task_ids[0], completed=event.step, **shown)
-
-    def _texts(self, event: Event) -> tuple[str, str, str]:
-        """Speed, time left (empty if the run does not advance) and the last few values."""
-        speed, left = self._speed, ""
-        if speed > 0:
-            minutes, seconds = divmod(round((self.total - event.step) / speed), 60)
-            left = f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
-        values = list(event.values.items())[-self.SHOWN_VALUES :]
-        text = "  ".join(f"{name}={value:.4g}" for name, value in values)
-        return f"{speed:,.{0 if speed >= 10 else 1}f}/s", left, text

@@ -1,49 +1,42 @@
 """Atomic files and folders, also if the machine stops while they are written.
 
-All functions write under a name with a leading dot, sync, and rename.
+They are written under a name with a leading dot, synced, and renamed.
 """
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 
-def publish(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
-    """Let `write` fill a draft folder, then rename it to `name`."""
-    final, draft = folder / name, draft_of(folder / name)
-    draft.mkdir(parents=True)
+@contextmanager
+def draft(path: Path, ending: str = "") -> Iterator[Path]:
+    """The name of a new file or folder, which is renamed to `path` at the end of the context.
+
+    ending  of the draft of a file, for libraries that choose the format by it
+    """
+    new = draft_of(path)
+    new = new.with_name(new.name + ending)
     try:
-        write(draft)
-        for path in [*draft.rglob("*"), draft]:
-            sync_to_disk(path)
-        draft.rename(final)
+        yield new
+        for part in [*new.rglob("*"), new]:
+            sync_to_disk(part)
+        new.replace(path)
     except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
+        if new.is_dir():
+            shutil.rmtree(new, ignore_errors=True)
+        else:
+            new.unlink(missing_ok=True)
         raise
-    sync_to_disk(folder)
-    return final
+    sync_to_disk(path.parent)
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write `content` to the file `path`; readers see the old file or the new one."""
-    data = content.encode() if isinstance(content, str) else content
-    publish_file(path, lambda draft: draft.write_bytes(data))
-
-
-def publish_file(path: Path, write: Callable[[Path], object], ending: str = "") -> None:
-    """Let `write` fill a draft file with this `ending`, then rename it to `path`."""
-    draft = draft_of(path)
-    draft = draft.with_name(draft.name + ending)
-    try:
-        write(draft)
-        sync_to_disk(draft)
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    sync_to_disk(path.parent)
+    with draft(path) as new:
+        new.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def draft_of(path: Path) -> Path:

@@ -1,14 +1,17 @@
-"""Threads, device, memory and Ctrl-C of a process; torch is not imported for the thread count."""
+"""Threads, device, memory, Ctrl-C and versions of a process; threads do not import torch."""
 
 from __future__ import annotations
 
 import ctypes
+import platform
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import cache
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache, partial
+from importlib.metadata import version
 
 from threadpoolctl import ThreadpoolController
 
@@ -63,30 +66,8 @@ def interrupts() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Limit torch and BLAS to `count` threads within the context.
-
-    On a busy machine, threads that wait for each other make small matrices many times slower.
-    """
-    with _blas().limit(limits=count), _torch_threads(count):
-        yield
-
-
-def one_thread() -> AbstractContextManager[None]:
-    """Limit torch, but not BLAS, to one thread. This is cheap enough for every round."""
-    return _torch_threads(1)
-
-
-def set_threads(count: int) -> None:
-    """Limit torch and BLAS to `count` threads from now on."""
-    import torch
-
-    _blas().limit(limits=count)
-    torch.set_num_threads(count)
-
-
-@contextmanager
-def _torch_threads(count: int) -> Iterator[None]:
+def torch_threads(count: int) -> Iterator[None]:
+    """Limit torch, but not BLAS, within the context. This is cheap enough for every round."""
     torch = sys.modules.get("torch")
     if torch is None:  # nothing to limit, and importing it takes 2 s
         yield
@@ -99,9 +80,33 @@ def _torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+one_thread = partial(torch_threads, 1)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Limit torch and BLAS to `count` threads within the context.
+
+    On a busy machine, threads that wait for each other make small matrices many times slower.
+    """
+    with _blas().limit(limits=count), torch_threads(count):
+        yield
+
+
 @cache
 def _blas() -> ThreadpoolController:
     """The BLAS libraries of this process, searched once because the search takes 20 ms."""
     import scipy.linalg  # noqa: F401  (its own BLAS is found only after it is loaded)
 
     return ThreadpoolController().select(user_api="blas")
+
+
+@cache
+def versions(libraries: tuple[str, ...] = ("numpy", "scipy", "torch")) -> dict[str, str]:
+    """Versions of the package, the libraries and Python."""
+    names = ("contrastive-ucb", *libraries)
+    return {**{name: version(name) for name in names}, "python": platform.python_version()}
+
+
+def today() -> str:
+    return datetime.now(UTC).date().isoformat()

@@ -35,6 +35,7 @@ FIELDS: dict[str, type] = {
     "start": np.int64,  # time of the first entry of the episode
     "transition": np.int64,  # number of transitions before this entry
 }
+POSITION = ("now", "n_transitions", "oldest", "running", "first")  # saved attributes of `History`
 
 
 class History:
@@ -65,8 +66,7 @@ class History:
         """Start an episode with the first frame of the environment."""
         if self.running:
             raise ValueError("an episode is running; end it with add(..., truncated=True) first")
-        self._check_frame(frame)
-        self._open(frame)
+        self._open(frame, self.now, self.n_transitions)
         self.running = True
 
     def add(
@@ -75,18 +75,40 @@ class History:
         """Add the action taken in the current observation, and its outcome."""
         if not self.running:
             raise ValueError("no episode is running; call begin(frame) with its first frame")
-        self._check_frame(frame)
         if not np.isfinite(reward):
             raise ValueError(f"reward at time {self.now} is {reward}; it must be finite")
+        self._open(frame, self.now + 1, self.n_transitions + 1)
         self._close(action, reward, terminated, truncated, closing=False)
         self.n_transitions += 1
-        self._open(frame)
         if terminated or truncated:
             self._close(0, 0.0, False, False, closing=True)
             self.running, self.first = False, self.now
         oldest_number = self.n_transitions - self.capacity
         by_count = int(self.time_of[oldest_number % self.slots]) if oldest_number > 0 else 0
         self.oldest = max(by_count, self.now + 1 - self.slots)
+
+    def _open(self, frame: Frames, time: int, number: int) -> None:
+        """Store the frame at `time`, in which the transition `number` begins."""
+        shape, dtype = self.frame.shape[1:], self.frame.dtype
+        if frame.shape != shape or frame.dtype != dtype:
+            raise ValueError(
+                f"a frame must be {shape} {dtype}, got {frame.shape} {frame.dtype}; pass only the"
+                " newest frame, not the stack"
+            )
+        slot = time % self.slots
+        self.frame[slot] = frame
+        self.field["start"][slot], self.field["transition"][slot] = self.first, number
+        # After a closing entry, the first entry of the next episode overwrites this number.
+        self.time_of[number % self.slots] = time
+
+    def _close(
+        self, action: int, reward: float, terminated: bool, truncated: bool, closing: bool
+    ) -> None:
+        field, slot = self.field, self.now % self.slots
+        field["action"][slot], field["reward"][slot] = action, reward
+        field["terminated"][slot], field["truncated"][slot] = terminated, truncated
+        field["closing"][slot] = closing
+        self.now += 1
 
     def at(self, name: str, times: IntArray) -> NDArray[Any]:
         """The field `name` at `times` (...); returns (...)."""
@@ -100,6 +122,13 @@ class History:
         number = self.at("transition", times)[:, None] + np.arange(length)
         return self.time_of.take(np.minimum(number, self.n_transitions - 1) % self.slots)
 
+    def previous_actions(self, times: IntArray) -> IntArray:
+        """The action of the transition before each of `times` (...), 0 if it is not stored."""
+        number = self.at("transition", times)
+        before = self.time_of.take((number - 1) % self.slots)
+        is_known = (number > 0) & self.is_stored(before)
+        return np.where(is_known, self.at("action", before), 0)
+
     def frames(self, times: IntArray, first: IntArray, out: Frames | None = None) -> Frames:
         """The frames at `times` (B, T), zeros where a time is before `first` (B, 1)."""
         slot = np.where(times < first, self.slots, times % self.slots)
@@ -112,21 +141,12 @@ class History:
         frames = self.frames(back, self.at("start", times)[:, None], out)
         return frames.reshape(len(times), -1, *frames.shape[3:])
 
-    def check_stored(self, times: IntArray) -> None:
-        if not self.is_stored(times).all():
-            raise IndexError(
-                f"times {times.min()} to {times.max()} are not all stored; the memory holds"
-                f" {self.oldest} to {self.now - 1}"
-            )
-
     def is_stored(self, times: IntArray) -> BoolArray:
         return (times >= self.oldest) & (times < self.now)
 
     def entries(self, first: int, last: int) -> dict[str, NDArray[Any]]:
         """Copies of the complete entries `first` .. `last` - 1, which never change."""
-        times = np.arange(first, last)
-        self.check_stored(times[[0, -1]] if len(times) else times)
-        slot = times % self.slots
+        slot = np.arange(first, last) % self.slots
         return {"frame": self.frame[slot]} | {name: x[slot] for name, x in self.field.items()}
 
     def write(self, first: int, entries: dict[str, NDArray[Any]]) -> None:
@@ -141,58 +161,15 @@ class History:
 
     def position(self) -> dict[str, Any]:
         """The write position; together with the entries it is the complete state."""
-        return {
-            "now": self.now,
-            "n_transitions": self.n_transitions,
-            "oldest": self.oldest,
-            "running": self.running,
-            "first": self.first,
-            "frame": self.frame[self.now % self.slots if self.running else -1].copy(),
-        }
+        frame = self.frame[self.now % self.slots if self.running else -1].copy()
+        return {name: getattr(self, name) for name in POSITION} | {"frame": frame}
 
     def go_to(self, position: dict[str, Any]) -> None:
         """Continue from a saved `position`; the entries are restored separately by `write`."""
-        self.now, self.n_transitions = position["now"], position["n_transitions"]
-        self.oldest, self.running = position["oldest"], position["running"]
-        self.first = position["first"]
+        for name in POSITION:
+            setattr(self, name, position[name])
         if self.running:
-            self._open(position["frame"])
-
-    def _open(self, frame: Frames) -> None:
-        slot = self.now % self.slots
-        self.frame[slot] = frame
-        self.field["start"][slot] = self.first
-        self.field["transition"][slot] = self.n_transitions
-        # After a closing entry, the first entry of the next episode overwrites this number.
-        self.time_of[self.n_transitions % self.slots] = self.now
-
-    def _check_frame(self, frame: Frames) -> None:
-        shape, dtype = self.frame.shape[1:], self.frame.dtype
-        if frame.shape != shape or frame.dtype != dtype:
-            raise ValueError(
-                f"a frame must be {shape} {dtype}, got {frame.shape} {frame.dtype}; pass only the"
-                " newest frame, not the stack"
-            )
-
-    def _close(
-        self, action: int, reward: float, terminated: bool, truncated: bool, closing: bool
-    ) -> None:
-        field, slot = self.field, self.now % self.slots
-        field["action"][slot], field["reward"][slot] = action, reward
-        field["terminated"][slot], field["truncated"][slot] = terminated, truncated
-        field["closing"][slot] = closing
-        self.now += 1
-
-
-def stacks(frames: Frames, stack: int) -> Frames:
-    """Every `stack` consecutive frames as one observation, as a view.
-
-    frames   (B, T + stack - 1, C, ...)  in order of time, contiguous
-    returns  (B, T, stack * C, ...)      read-only, oldest frame first
-    """
-    windows = np.lib.stride_tricks.sliding_window_view(frames, stack, axis=1)
-    split = np.moveaxis(windows, -1, 2)  # (B, T, stack, C, ...)
-    return split.reshape(*split.shape[:2], -1, *split.shape[4:])
+            self._open(position["frame"], self.now, self.n_transitions)
 
 
 @dataclass(frozen=True)

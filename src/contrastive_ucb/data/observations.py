@@ -1,4 +1,4 @@
-"""The data of Algorithms 3 and 4 as observations. They cannot be counted, so all are stored.
+"""The data of Algorithms 3 and 4 as observations, and P^- over infinitely many of them.
 
 | paper                           | here                                                           |
 |---------------------------------|----------------------------------------------------------------|
@@ -7,7 +7,8 @@
 | y_h                             | `label`, drawn when the tuple is added (the paper's sampler)   |
 | s_{h+1} or s^-_{h+1}            | `contrast`, likewise                                           |
 
-Labels and contrasts are stored for the paper's sampler only; shared negatives do not need them.
+Observations cannot be counted, so all are stored. Labels and contrasts are stored for the paper's
+sampler only; shared negatives do not need them.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
-from contrastive_ucb.data.sampler import Streams, steps_per_round
+from contrastive_ucb.data.sampler import Density, Streams
 from contrastive_ucb.envs.batch import draw
-from contrastive_ucb.envs.observed import ObservedEnv, check_observed
+from contrastive_ucb.envs.observed import ObservedEnv
 
 Floats = NDArray[np.float32]
 Policy = Callable[[int, Array], Array]  # step h, observations (n, D) -> probabilities (n, A)
@@ -92,20 +93,12 @@ class ObservationData:
         real = self.following[step, rows]
         self.contrast[step, rows] = np.where(label[:, None], real, drawn[:newest])
 
-    def one_step(self, step: int) -> ObservationData:
-        """A view of the data of step h, with horizon 1."""
-        view = ObservationData(1, self.observation.shape[-1], labeled=self.labeled)
-        for name in ("n", *self._tables):
-            setattr(view, name, getattr(self, name)[step : step + 1])
-        return view
-
     def state_dict(self) -> dict[str, Any]:
         """The rows in use, without the spare capacity."""
         most = int(self.n.max())
         return {"n": self.n, **{name: getattr(self, name)[:, :most] for name in self._tables}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state. Older states always have a contrast, which is ignored if it is not used."""
         self.n = state["n"].copy()
         for name in self._tables:
             setattr(self, name, state[name].copy())
@@ -131,8 +124,6 @@ class ObservedSampler:
 
     def __init__(self, env: ObservedEnv, trajectories: int, streams: Streams):
         self.env, self.trajectories, self.streams = env, trajectories, streams
-        self.trajectories_per_round = trajectories * env.horizon
-        self.steps_per_round = trajectories * steps_per_round(env.horizon)
 
     def collect(self, policy: Policy) -> list[Transitions]:
         """The new transitions of every step; actions are uniform at the target and one step later.
@@ -160,9 +151,49 @@ class ObservedSampler:
         return transitions
 
 
-def check_transitions(name: str, transitions: list[Transitions], round_number: int) -> None:
-    """Raise an error if a value of an environment is not finite as float32, as it is stored."""
-    for step, rows in enumerate(transitions):
-        for field in ("observation", "reward", "following"):
-            when = f"step {step} of round {round_number}"
-            check_observed(name, field, getattr(rows, field), when)
+@dataclass(frozen=True)
+class Negatives:
+    """P^-, the distribution of negative next observations (l.173).
+
+    uniform    on the bounds of the observations
+    gaussian   N(center, scale^2) in every coordinate
+    seen       the next observations of that step in the data so far
+    mixed      the same, with a share of uniform draws
+
+    The paper assumes a fixed, known density with a positive floor, as the uniform one has on
+    bounded observations. The density `seen` is neither fixed nor bounded from below, but it makes
+    RichLock learnable: a fixed density almost never draws a vector that resembles an observation.
+    """
+
+    env: ObservedEnv
+    kind: Density
+    uniform_share: float = 0.1
+    center: float = 0.0
+    scale: float = 1.0
+
+    def draw(self, data: ObservationData, count: int, random: np.random.Generator) -> Floats:
+        """`count` draws per step   (H, count, D)"""
+        horizon, size = len(data.n), self.env.size
+        if self.kind == "uniform":
+            drawn = self.env.uniform(horizon * count, random)
+        elif self.kind == "gaussian":
+            drawn = self.center + self.scale * random.standard_normal((horizon * count, size))
+        else:
+            chosen = (random.random((horizon, count)) * data.n[:, None]).astype(np.int64)
+            seen = data.following[np.arange(horizon)[:, None], chosen]
+            if self.kind == "seen":
+                return seen
+            even = self.env.uniform(horizon * count, random).reshape(seen.shape)
+            takes = random.random((horizon, count, 1)) < self.uniform_share
+            return np.where(takes, even, seen).astype(np.float32)
+        return drawn.reshape(horizon, count, size).astype(np.float32)
+
+    def nodes(self, data: ObservationData, count: int, random: np.random.Generator) -> Array:
+        """The points that represent P^- in planning: quadrature nodes if there are any, else draws.
+
+        returns (H, count, D)
+        """
+        even = self.env.uniform_nodes(count) if self.kind == "uniform" else None
+        if even is None:
+            return self.draw(data, count, random).astype(np.float64)
+        return np.tile(even, (len(data.n), 1, 1))

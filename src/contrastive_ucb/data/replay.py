@@ -4,8 +4,7 @@
    and further arrays ("extras") with each transition.
 2. `Replay.sample` returns a `Batch`: observations, actions, n-step returns, bootstrap observations
    and importance weights. The rules for n-step returns are in `nstep.py`.
-3. `Replay.window` returns a `Window`: consecutive transitions, also across ends of episodes.
-4. `ReplayFiles` saves a memory to disk and writes only what is new since the last save.
+3. `ReplayFiles` saves a memory to disk and writes only what is new since the last save.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from safetensors import numpy as safetensors
 
-from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
+from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checkpoint import CheckpointError
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.files import write_atomically
-from contrastive_ucb.data.history import Frames, History, stacks
+from contrastive_ucb.data.history import Frames, History
 from contrastive_ucb.data.nstep import Cut, first_end, jump_mask, n_step
 from contrastive_ucb.data.sumtree import SumTree
 
@@ -40,7 +39,8 @@ class Batch:
     """B sampled transitions. The next sample of this size overwrites `frames` and `bootstrap`.
 
     index      (B,)    time t of the transition
-    frames     (B, K + stack, C, ...)  single frames; `observations` are stacks of them
+    frames     (B, K + stack, C, ...)  every `stack` consecutive ones are an observation,
+               s_t .. s_{t+K}; undefined where masked
     actions    (B, max(K, 1))  a_t, a_{t+1}, ...; after the end those of the next episode
     mask       (B, K)  1 where s_{t+1} .. s_{t+K} is an observation to predict (`jump_mask`)
     steps      (B, n)  times of the n transitions of the return, for `Replay.extra`
@@ -53,7 +53,6 @@ class Batch:
 
     index: IntArray
     frames: Frames
-    stack: int
     actions: IntArray
     mask: Floats
     steps: IntArray
@@ -62,43 +61,6 @@ class Batch:
     bootstrap: Frames
     discounts: Floats
     weights: Floats
-
-    @property
-    def observations(self) -> Frames:
-        """s_t .. s_{t+K}, a read-only view (B, 1 + K, stack * C, ...); undefined where masked."""
-        return stacks(self.frames, self.stack)
-
-
-@dataclass(frozen=True)
-class Window:
-    """T consecutive transitions from each of B times, across ends of episodes.
-
-    times      (B, T)
-    frames     (B, T + stack - 1, C, ...)  overwritten by the next window of this size
-    seen       (B, T, stack)  False where a frame of the stack belongs to an earlier episode; zeros
-                              replace it
-    shown      (B, T)  step whose observation the published code uses at this step: after an end at
-                       a step e <= K it repeats that of e
-    actions, previous  (B, T)  the action taken at each step and at the one before (0 if unknown)
-    terminated, truncated  (B, T)
-    """
-
-    times: IntArray
-    frames: Frames
-    seen: BoolArray
-    shown: IntArray
-    actions: IntArray
-    previous: IntArray
-    terminated: BoolArray
-    truncated: BoolArray
-
-    def observations(self) -> Frames:
-        """A copy (B, T, stack * C, ...) with zeros before the start of each episode."""
-        stack = self.seen.shape[2]
-        out = stacks(self.frames, stack).copy()
-        split = out.reshape(*self.seen.shape, *self.frames.shape[2:])
-        split[~self.seen] = 0
-        return out
 
 
 class Replay:
@@ -109,7 +71,7 @@ class Replay:
     frame of its observation is overwritten.
 
     extras        name -> (shape, dtype) of arrays stored with each transition
-    window        the longest `window()` that must be available for every sampled index
+    window        number of following transitions that must be stored for every sampled one
     new_priority  priority of transitions that were never sampled: the largest so far, or 1
     draws         stratified: one from each of B equal intervals of the priority mass, which reduces
                   the variance of a batch; independent: all from the whole mass
@@ -132,15 +94,6 @@ class Replay:
         draws: Draws = "stratified",
         extras: Mapping[str, tuple[tuple[int, ...], DTypeLike]] | None = None,
     ):
-        check_size("n_step", n_step)
-        check_size("jumps", jumps, 0)
-        check_size("window", window, 0)
-        if not 0 <= discount <= 1:
-            raise ValueError(f"discount must be in [0, 1], got {discount}")
-        if cut not in get_args(Cut):
-            raise ValueError(f"cut must be one of {', '.join(get_args(Cut))}, got {cut!r}")
-        if not 0 <= priority_exponent < np.inf:
-            raise ValueError(f"priority_exponent must be at least 0, got {priority_exponent}")
         # The published rule reads across ends: s_{t+n}, and the end flag of step K.
         self.across = max(window, n_step + 1, jumps + 1) if cut == "published" else window
         self.reach = max(n_step, jumps)
@@ -155,21 +108,6 @@ class Replay:
         self.n_step, self.discount, self.jumps = n_step, discount, jumps
         self.priority_exponent, self.cut = priority_exponent, cut
         self.new_priority, self.draws = new_priority, draws
-        self.settings: dict[str, Any] = {  # a saved memory is loaded with equal settings only
-            "capacity": capacity,
-            "frame_shape": list(frame_shape),
-            "frame_dtype": self.history.frame.dtype.str,
-            "stack": stack,
-            "n_step": n_step,
-            "discount": discount,
-            "jumps": jumps,
-            "window": window,
-            "priority_exponent": priority_exponent,
-            "cut": cut,
-            "new_priority": new_priority,
-            "draws": draws,
-            "extras": {n: [list(x.shape[1:]), x.dtype.str] for n, x in self.extras.items()},
-        }
         self.largest = 1.0
         self.ready = 0  # all transitions before this time are, or were, available for sampling
         self._buffers: dict[tuple[str | int, ...], Frames] = {}
@@ -224,14 +162,11 @@ class Replay:
 
     def observation(self) -> Frames:
         """The current observation (stack * C, ...), in which to act."""
-        if not self.history.running:
-            raise ValueError("no episode is running; call begin(frame) with its first frame")
         current: Frames = self.history.observations(np.array([self.history.now]))[0]
         return current
 
     def observations(self, index: IntArray) -> Frames:
         """The observations (B, stack * C, ...) at the times `index` (B,)."""
-        self.history.check_stored(index)
         return self.history.observations(index)
 
     def sample(self, uniforms: Array, importance_exponent: float) -> Batch:
@@ -262,7 +197,6 @@ class Replay:
         return Batch(
             index=index,
             frames=history.frames(times, start, frames),
-            stack=history.stack,
             actions=history.at("action", ahead[:, : max(jumps, 1)]),
             mask=mask.astype(np.float32),
             steps=ahead[:, :n],
@@ -271,38 +205,6 @@ class Replay:
             bootstrap=history.observations(last, bootstrap),
             discounts=target.discounts.astype(np.float32),
             weights=((leaf.min() / leaf) ** importance_exponent).astype(np.float32),
-        )
-
-    def window(self, index: IntArray, length: int) -> Window:
-        """The `length` transitions from each of `index` (B,) on, across ends of episodes."""
-        history = self.history
-        history.check_stored(index)
-        number = history.at("transition", index)
-        if number.max() + length > history.n_transitions:
-            raise IndexError(
-                f"{length} transitions from time {index[number.argmax()]} are not all stored yet;"
-                f" create the replay with window={length} to sample only those that are"
-            )
-        times = history.following(index, length)
-        # Entries of one episode are contiguous; zeros replace frames before its first one.
-        every = np.concatenate([index[:, None] + np.arange(1 - history.stack, 0), times], axis=1)
-        start = history.at("start", times)
-        depth = np.lib.stride_tricks.sliding_window_view(every, history.stack, axis=1)
-        terminated, truncated = history.at("terminated", times), history.at("truncated", times)
-        end = first_end(terminated, truncated)[:, None]
-        actions = history.at("action", times)
-        before = history.time_of.take((number - 1) % history.slots)
-        is_known = (number > 0) & history.is_stored(before)
-        previous = np.where(is_known, history.at("action", before), 0)[:, None]
-        return Window(
-            times=times,
-            frames=history.frames(every, start[:, :1], self._buffer("window", every.shape)),
-            seen=depth >= start[:, :, None],
-            shown=np.minimum(np.arange(length), np.where(end <= self.jumps, end, length)),
-            actions=actions,
-            previous=np.concatenate([previous, actions[:, :-1]], axis=1),
-            terminated=terminated,
-            truncated=truncated,
         )
 
     def update_priorities(self, index: IntArray, priority: Array) -> None:
@@ -317,7 +219,6 @@ class Replay:
 
     def extra(self, name: str, index: IntArray) -> NDArray[Any]:
         """The extra `name` of the transitions `index` (...); returns (..., *shape)."""
-        self.history.check_stored(index)
         return self.extras[name].take(index % self.history.slots, axis=0)
 
     def set_extra(self, name: str, index: IntArray, value: NDArray[Any]) -> None:
@@ -329,7 +230,6 @@ class Replay:
         """The state without the complete entries, which never change (see `ReplayFiles`)."""
         slot = np.arange(self.history.oldest, self.history.now) % self.history.slots
         return {
-            "settings": self.settings,
             "position": self.history.position(),
             "ready": self.ready,
             "largest": self.largest,
@@ -338,13 +238,6 @@ class Replay:
         }
 
     def load_live_state(self, state: Mapping[str, Any]) -> None:
-        saved = state["settings"]
-        for name, value in self.settings.items():
-            if saved.get(name) != value:
-                raise ValueError(
-                    f"the saved replay has {name}={saved.get(name)!r}, this one {value!r}; create"
-                    " it with the settings it was saved with"
-                )
         self.history.go_to(state["position"])
         self.ready, self.largest = state["ready"], state["largest"]
         slot = np.arange(self.history.oldest, self.history.now) % self.history.slots
@@ -410,17 +303,32 @@ class ReplayFiles:
             start = pieces[-1]["last"] if pieces else oldest
         self.folder.mkdir(parents=True, exist_ok=True)
         for first in range(start, now, self.piece):
-            pieces.append(self._write(replay, first, min(first + self.piece, now)))
+            last = min(first + self.piece, now)
+            content = zlib.compress(safetensors.save(replay.history.entries(first, last)), level=1)
+            digest = hashlib.sha256(content).hexdigest()
+            path = self.folder / f"entries_{first}_{last}_{digest[:16]}.z"
+            if not path.exists():
+                write_atomically(path, content)
+            pieces.append({"name": path.name, "first": first, "last": last, "sha256": digest})
         self.pieces = pieces
         return replay.live_state() | {"pieces": [dict(piece) for piece in pieces]}
 
     def load(self, replay: Replay, state: Mapping[str, Any]) -> None:
         """Restore `replay` to the saved state; raises CheckpointError for a damaged file."""
         replay.load_live_state(state)
-        oldest = replay.history.oldest
+        remedy = "remove the checkpoint that needs it to continue from an older one"
         for piece in state["pieces"]:
-            entries = safetensors.load(zlib.decompress(self._read(piece)))
-            skip = max(0, oldest - piece["first"])
+            path = self.folder / piece["name"]
+            try:
+                content = path.read_bytes()
+            except OSError as error:
+                problem = f"cannot be read ({error.strerror})"
+                raise CheckpointError(f"{path} {problem}; {remedy}") from error
+            if hashlib.sha256(content).hexdigest() != piece["sha256"]:
+                problem = "was changed after it was saved (checksum differs)"
+                raise CheckpointError(f"{path} {problem}; {remedy}")
+            entries = safetensors.load(zlib.decompress(content))
+            skip = max(0, replay.history.oldest - piece["first"])
             stored = {name: values[skip:] for name, values in entries.items()}
             replay.history.write(piece["first"] + skip, stored)
         self.pieces = [dict(piece) for piece in state["pieces"]]
@@ -435,24 +343,3 @@ class ReplayFiles:
         for path in [*self.folder.glob("entries_*"), *self.folder.glob(".entries_*")]:
             if path.name not in names:
                 path.unlink()
-
-    def _write(self, replay: Replay, first: int, last: int) -> dict[str, Any]:
-        content = zlib.compress(safetensors.save(replay.history.entries(first, last)), level=1)
-        digest = hashlib.sha256(content).hexdigest()
-        path = self.folder / f"entries_{first}_{last}_{digest[:16]}.z"
-        if not path.exists():
-            write_atomically(path, content)
-        return {"name": path.name, "first": first, "last": last, "sha256": digest}
-
-    def _read(self, piece: Mapping[str, Any]) -> bytes:
-        path = self.folder / piece["name"]
-        remedy = "remove the checkpoint that needs it to continue from an older one"
-        try:
-            content: bytes = path.read_bytes()
-        except OSError as error:
-            raise CheckpointError(f"{path} cannot be read ({error.strerror}); {remedy}") from error
-        if hashlib.sha256(content).hexdigest() != piece["sha256"]:
-            raise CheckpointError(
-                f"{path} was changed after it was saved (checksum differs); {remedy}"
-            )
-        return content

@@ -17,6 +17,7 @@ sigma^{k-1} and z = (s, a, b); independent uniform a and b are a uniform joint a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -24,25 +25,9 @@ import numpy as np
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.envs.batch import EnvBatch, draw
 
-Density = Literal["auto", "seen", "mixed", "uniform", "gaussian"]  # P^-, see `negatives.py`
+Density = Literal["auto", "seen", "mixed", "uniform", "gaussian"]  # P^-, see `observations.py`
 Sampler = Literal["shared", "paper"]  # many negatives per positive, or one label per tuple
 Streams = dict[str, list[np.random.Generator]]  # by name, one generator per seed
-
-
-class TabularSampler:
-    """The sampler of finite environments: one trajectory per step and round."""
-
-    def __init__(self, batch: EnvBatch, negatives: Array, streams: Streams):
-        self.batch, self.negatives, self.streams = batch, negatives, streams
-        self.trajectories_per_round = batch.horizon
-        self.steps_per_round = steps_per_round(batch.horizon)
-
-    def collect(self, policy: Array) -> Tuples:
-        """The tuples of one round with the policy pi^{k-1} (B, H, S, A)."""
-        n_walk, n_label = n_uniforms(self.batch.horizon)
-        walk = uniforms(self.streams["walk"], n_walk)
-        label = uniforms(self.streams["label"], n_label)
-        return collect(self.batch, policy, self.negatives, walk, label)
 
 
 @dataclass(frozen=True)
@@ -64,48 +49,59 @@ class Tuples:
     label: IntArray
     contrast: IntArray
 
+    @cached_property
+    def cells(self) -> tuple[IntArray, IntArray, IntArray]:
+        """The index (seed, step, pair) of every tuple, each (B, n)."""
+        at: IntArray = np.indices(self.pair.shape, dtype=np.int64)
+        return at[0], self.step[at[1]], self.pair
+
+
+class TabularSampler:
+    """The sampler of finite environments: one trajectory per step and round.
+
+    negatives  P^-  (S,)
+    streams    the random streams "walk" and "label"
+    """
+
+    def __init__(self, batch: EnvBatch, negatives: Array, streams: Streams):
+        self.batch, self.negatives, self.streams = batch, negatives, streams
+
+    def collect(self, policy: Array) -> Tuples:
+        """One round of Algorithm 3, or of Algorithm 4 with joint actions.
+
+        policy  pi^{k-1}  (B, H, S, A)
+        """
+        batch, horizon = self.batch, self.batch.horizon
+        steps = np.concatenate([np.arange(horizon), np.arange(1, horizon)])
+        walk = uniforms(self.streams["walk"], 4 * horizon * horizon + horizon)
+        label = uniforms(self.streams["label"], 2 * len(steps))
+        pair, next_state = np.empty((2, batch.n_seeds, len(steps)), dtype=np.int64)
+        reward = np.empty((batch.n_seeds, len(steps)))
+        first, per_step = walk[:, :horizon], walk[:, horizon:].reshape(-1, horizon, horizon, 4)
+        state = draw(batch.initial[:, None], first)  # (B, H): one trajectory per target step h
+        for step in range(horizon):
+            finished = max(step - 1, 0)  # trajectory h ends one step after its target
+            state = state[:, finished - max(step - 2, 0) :]
+            moved = _advance(batch, policy, step, state, per_step[:, finished:, step])
+            for table, values in zip((pair, next_state, reward), moved, strict=True):
+                table[:, step] = values[:, step - finished]
+                if step:
+                    table[:, horizon + step - 1] = values[:, 0]
+            state = moved[1]
+        positive = label[:, : len(steps)] < 0.5
+        drawn = draw(self.negatives[None, None], label[:, len(steps) :])
+        contrast = np.where(positive, next_state, drawn)
+        return Tuples(steps, pair, next_state, reward, positive.astype(np.int64), contrast)
+
 
 def steps_per_round(horizon: int) -> int:
     """Environment steps per round: h + 1 for h < H and H for the last trajectory."""
     return (horizon**2 + 3 * horizon - 2) // 2
 
 
-def n_uniforms(horizon: int) -> tuple[int, int]:
-    """Uniform numbers per round: for trajectories, and for labels and negatives."""
-    return 4 * horizon * horizon + horizon, 2 * (2 * horizon - 1)
-
-
 def uniforms(generators: list[np.random.Generator], count: int) -> Array:
     """Uniform numbers in [0, 1) of one stream   (B, count)"""
     return np.stack([generator.random(count) for generator in generators])
-
-
-def collect(batch: EnvBatch, policy: Array, negatives: Array, walk: Array, label: Array) -> Tuples:
-    """One round of Algorithm 3, or of Algorithm 4 with joint actions.
-
-    policy     pi^{k-1}  (B, H, S, A)
-    negatives  P^-       (S,)
-    walk, label          (B, n)       uniform numbers; n is given by `n_uniforms`
-    """
-    horizon, n_seeds = batch.horizon, batch.n_seeds
-    steps = np.concatenate([np.arange(horizon), np.arange(1, horizon)])
-    pair, next_state = np.empty((2, n_seeds, len(steps)), dtype=np.int64)
-    reward = np.empty((n_seeds, len(steps)))
-    first, per_step = walk[:, :horizon], walk[:, horizon:].reshape(-1, horizon, horizon, 4)
-    state = draw(batch.initial[:, None], first)  # (B, H): one trajectory per target step h
-    for step in range(horizon):
-        finished = max(step - 1, 0)  # trajectory h ends one step after its target
-        state = state[:, finished - max(step - 2, 0) :]
-        moved = _advance(batch, policy, step, state, per_step[:, finished:, step])
-        for table, values in zip((pair, next_state, reward), moved, strict=True):
-            table[:, step] = values[:, step - finished]
-            if step:
-                table[:, horizon + step - 1] = values[:, 0]
-        state = moved[1]
-    positive = label[:, : len(steps)] < 0.5
-    drawn = draw(negatives[None, None], label[:, len(steps) :])
-    contrast = np.where(positive, next_state, drawn)
-    return Tuples(steps, pair, next_state, reward, positive.astype(np.int64), contrast)
 
 
 def _advance(

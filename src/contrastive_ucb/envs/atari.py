@@ -133,7 +133,9 @@ class Atari(FrameEnv):
 
     def _advance(self, action: int) -> Step:
         raw_reward = float(self._repeat(self._action_set[action]))
-        lost_life = self._loses_life()
+        # Qbert reports 0 lives for some frames before the game ends, which counts as one end.
+        before, self._lives = self._lives, self._ale.lives() or self._lives
+        lost_life = self._lives < before
         if lost_life:
             self._after_lost_life()
         game_over = self._ale.game_over()
@@ -169,14 +171,6 @@ class Atari(FrameEnv):
             self._lives = self._ale.lives() or self._lives
             if self.training:
                 self._screens[0] = 0
-
-    def _loses_life(self) -> bool:
-        """Whether a life was lost in the last step.
-
-        Qbert reports 0 lives for some frames before the game ends, which counts as one end.
-        """
-        before, self._lives = self._lives, self._ale.lives() or self._lives
-        return self._lives < before
 
     def _identity(self) -> dict[str, Any]:
         return super()._identity() | {"training": self.training, "rules": self.rules_name}

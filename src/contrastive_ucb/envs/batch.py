@@ -7,7 +7,7 @@ bonuses use the same code for MDPs and games. `action_shape` recovers the indivi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,37 @@ from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 Env = TabularMDP | TabularGame
 
 
-@dataclass
+class SeedState:
+    """Arrays with a leading seed axis B, which are saved and loaded one seed at a time.
+
+    saved  names of attributes: arrays, numbers shared by all seeds, or objects like this one
+    """
+
+    saved: tuple[str, ...]
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        state: dict[str, Any] = {}
+        for name in self.saved:
+            value = getattr(self, name)
+            if hasattr(value, "state_of"):
+                state[name] = value.state_of(seed)
+            else:
+                state[name] = value[seed : seed + 1] if isinstance(value, np.ndarray) else value
+        return state
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        """Load the states of all seeds."""
+        for name in self.saved:
+            value, parts = getattr(self, name), [state[name] for state in states]
+            if hasattr(value, "load_states"):
+                value.load_states(parts)
+            else:
+                is_array = isinstance(value, np.ndarray)
+                setattr(self, name, np.concatenate(parts) if is_array else parts[0])
+
+
 class EnvBatch:
-    """B finite MDPs or games of one class and size, one per seed.
+    """B finite MDPs or games with the same H, S, A and rank of the factors, one per seed.
 
     kernel        features (B, H, Z, d), measures (B, H, d, S) or None
     rewards       (B, H, S, A)   mean rewards
@@ -29,19 +57,7 @@ class EnvBatch:
     action_shape  (A,) for MDPs, (A1, A2) for games, where A = A1 A2
     """
 
-    kernel: Kernel
-    rewards: Array
-    reward_scale: Array
-    initial: Array
-    action_shape: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        self.n_seeds, self.horizon, self.n_states, self.n_actions = self.rewards.shape
-        self.n_pairs = self.n_states * self.n_actions
-
-    @staticmethod
-    def of(envs: Sequence[Env]) -> EnvBatch:
-        """Stack MDPs or games that have the same H, S, A and rank of the factors."""
+    def __init__(self, envs: Sequence[Env]):
         sizes = {(*env.rewards.shape, env.kernel.features.shape[-1]) for env in envs}
         if len(sizes) != 1:
             raise ValueError(
@@ -57,17 +73,18 @@ class EnvBatch:
             raise ValueError(
                 f"a batch needs environments of one kind, got {names}; run each kind separately"
             )
-        known = [env.kernel.measures for env in envs if env.kernel.measures is not None]
+        measures = [env.kernel.measures for env in envs if env.kernel.measures is not None]
         scales = [env.rewards if env.reward_scale is None else env.reward_scale for env in envs]
         horizon, n_states, *actions = envs[0].rewards.shape
+        self.action_shape = tuple(actions)
         joint = (len(envs), horizon, n_states, -1)
-        return EnvBatch(
-            Kernel(_stack([env.kernel.features for env in envs]), _stack(known) if known else None),
-            _stack([env.rewards for env in envs]).reshape(joint),
-            _stack(scales).reshape(joint),
-            _stack([env.initial for env in envs]),
-            tuple(actions),
-        )
+        features = _stack([env.kernel.features for env in envs])
+        self.kernel = Kernel(features, _stack(measures) if measures else None)
+        self.rewards = _stack([env.rewards for env in envs]).reshape(joint)
+        self.reward_scale = _stack(scales).reshape(joint)
+        self.initial = _stack([env.initial for env in envs])
+        self.n_seeds, self.horizon, self.n_states, self.n_actions = self.rewards.shape
+        self.n_pairs = self.n_states * self.n_actions
 
 
 def draw(probs: Array, uniform: Array) -> IntArray:

@@ -61,31 +61,33 @@ class DeepSeaGrid(FrameEnv):
 
     def __init__(self, size: int, *, seed: int, role: str = "train"):
         super().__init__(seed=seed, role=role)
-        self.mdp = DeepSea(size, seed)
-        self.name = f"DeepSea-{size}"
-        self.frame_shape = (size * size,)
+        self.size, self.name, self.frame_shape = size, f"DeepSea-{size}", (size * size,)
+        self.right = stream(seed, "env").integers(2, size=(size, size))  # as in `DeepSea`
+        self._column = 0
 
     def render(self) -> Picture:
-        size = self.mdp.horizon
-        cells = np.zeros((size, size, 3), dtype=np.uint8)
+        cells = np.zeros((self.size, self.size, 3), dtype=np.uint8)
         cells[-1, -1] = 255, 200, 0  # the treasure
-        cells[self.frame.reshape(size, size) > 0] = 255
+        cells[self.frame.reshape(self.size, self.size) > 0] = 255
         return cells.repeat(CELL, 0).repeat(CELL, 1)
 
     def _begin(self, random: np.random.Generator) -> Frame:
-        return self._one_hot(self.mdp.reset(seed=int(random.integers(2**32)))[0])
+        self._column = 0
+        return self._one_hot(row=0)
 
     def _advance(self, action: int) -> Step:
-        cell, reward, terminated, truncated, _ = self.mdp.step(action)
-        over = terminated or truncated
-        return Step(self._one_hot(cell), reward, reward, terminated, truncated, over)
+        row, column, last = self.n_steps - 1, self._column, self.size - 1
+        goes_right = action == self.right[row, column]
+        finds_treasure = goes_right and row == column == last
+        reward = float(finds_treasure) if goes_right else MOVE_COST / self.size
+        self._column = min(column + 1, last) if goes_right else max(column - 1, 0)
+        over = row == last
+        return Step(self._one_hot(row + 1), reward, reward, over, False, over)
 
-    def _one_hot(self, cell: Sequence[int] | np.ndarray) -> Frame:
-        row, column = cell
-        size = self.mdp.horizon
-        cells = np.zeros((size + 1, size), dtype=np.float32)  # the last row is the end
-        cells[row, column] = 1
-        return cells[:size].reshape(-1)
+    def _one_hot(self, row: int) -> Frame:
+        cells = np.zeros((self.size + 1, self.size), dtype=np.float32)  # the last row is the end
+        cells[row, self._column] = 1
+        return cells[:-1].reshape(-1)
 
 
 def solved_at(raw_returns: Sequence[float]) -> int | None:

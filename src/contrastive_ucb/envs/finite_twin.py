@@ -27,7 +27,7 @@ class EmissionEnv(ObservedEnv):
 
     def __init__(self, base: Env, low: Array, high: Array, copies: int = COPIES):
         self.base, self.copies, self.low, self.high = base, copies, low, high
-        self.batch = EnvBatch.of([base])
+        self.batch = EnvBatch([base])
         self.name, self.horizon = base.name, base.horizon
         self.action_shape = self.batch.action_shape
         self.suggested_alpha, self.solved_gap = base.suggested_alpha, base.solved_gap

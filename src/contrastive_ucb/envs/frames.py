@@ -96,7 +96,10 @@ class FrameEnv(ABC):
     def reset(self) -> Frame:
         """Start an episode, or continue the game after a lost life; returns the first frame."""
         if self._over or self._running:
-            self._begin_episode(self.episode + 1)
+            self.episode, self.n_steps, self.raw_return = self.episode + 1, 0, 0.0
+            self._actions, self._over = [], False
+            self.frame = self._begin(stream(self.seed, f"env/{self.role}/{self.episode}"))
+            self._checksum = zlib.crc32(self.frame.data)
         self._running = True
         return self.frame
 
@@ -104,7 +107,16 @@ class FrameEnv(ABC):
         """Take an action; after `terminated` or `truncated` call reset() first."""
         if not self._running:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset() before step()")
-        return self._take(checked_action("action", action, self.n_actions))
+        action = checked_action("action", action, self.n_actions)
+        self._actions.append(action)
+        self.n_steps += 1
+        step = self._advance(action)
+        self.frame, self._over = step.frame, step.episode_over
+        self._running = not (step.terminated or step.truncated)
+        self.raw_return += step.raw_reward
+        self._checksum = zlib.crc32(step.frame.data, self._checksum)
+        self._checksum = zlib.crc32(struct.pack("2d3?", *step[1:]), self._checksum)
+        return step
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the episode: arrays and JSON values."""
@@ -127,9 +139,11 @@ class FrameEnv(ABC):
         FrameEnv.__init__(self, seed=self.seed, role=self.role)
         actions = np.asarray(state["actions"]).tolist()
         if state["episode"] >= 0:
-            self._begin_episode(int(state["episode"]))
+            self.episode = int(state["episode"]) - 1
+            self.reset()
         for action in actions:
-            self._take(checked_action("action", action, self.n_actions))
+            self._running = True  # also after a lost life
+            self.step(action)
         if self._checksum != state["checksum"]:
             FrameEnv.__init__(self, seed=self.seed, role=self.role)
             raise UserError(
@@ -153,20 +167,3 @@ class FrameEnv(ABC):
     def _identity(self) -> dict[str, Any]:
         """The arguments on which episodes depend, as JSON values."""
         return {"name": self.name, "seed": self.seed, "role": self.role}
-
-    def _begin_episode(self, number: int) -> None:
-        self.episode, self.n_steps, self.raw_return = number, 0, 0.0
-        self._actions, self._over = [], False
-        self.frame = self._begin(stream(self.seed, f"env/{self.role}/{number}"))
-        self._checksum = zlib.crc32(self.frame.data)
-
-    def _take(self, action: int) -> Step:
-        self._actions.append(action)
-        self.n_steps += 1
-        step = self._advance(action)
-        self.frame, self._over = step.frame, step.episode_over
-        self._running = not (step.terminated or step.truncated)
-        self.raw_return += step.raw_reward
-        self._checksum = zlib.crc32(step.frame.data, self._checksum)
-        self._checksum = zlib.crc32(struct.pack("2d3?", *step[1:]), self._checksum)
-        return step

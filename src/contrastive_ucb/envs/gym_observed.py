@@ -19,7 +19,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from math import inf
+from math import inf, prod
 from types import MappingProxyType
 from typing import Any
 
@@ -71,20 +71,20 @@ class GymObserved(ObservedMDP):
         }
         self._pool: list[GymEnv] = []
         self._has_clipped = False
-        box, actions = self._copy(0).observation_space, self._copy(0).action_space
+        first = self._copy(0)
+        box, actions, spec = first.observation_space, first.action_space, first.spec
         if not isinstance(box, spaces.Box) or not isinstance(actions, spaces.Discrete):
             raise ValueError(
                 f"{self.env_id} has {type(box).__name__} observations and {type(actions).__name__}"
                 " actions; use an environment with Box observations and Discrete actions"
             )
-        spec = self._copy(0).spec
         limit = None if spec is None else spec.max_episode_steps
         if limit is not None and limit < horizon:
             raise ValueError(
                 f"{self.env_id} has a time limit of {limit} steps, got horizon {horizon}; give a"
                 f" horizon of at most {limit}"
             )
-        self.first_action = int(actions.start)
+        self.shape, self.first_action = box.shape, int(actions.start)
         self.action_shape = (int(actions.n),)
         self.low = np.append(box.low.astype(np.float64).ravel(), 0.0)
         self.high = np.append(box.high.astype(np.float64).ravel(), 1.0)
@@ -103,35 +103,22 @@ class GymObserved(ObservedMDP):
     def begin(self, count: int, random: Random) -> GymWalk:
         seeds = random.integers(2**31, size=count)
         first = [self._copy(at).reset(seed=int(seed))[0] for at, seed in enumerate(seeds)]
-        rows = np.stack([self.row(observation) for observation in first])
-        return GymWalk(self, [self._copy(at) for at in range(count)], rows)
+        rows = np.stack([self.numbers("observation", row, self.shape) for row in first])
+        return GymWalk(self, self._pool[:count], rows)
 
-    def row(self, observation: Any) -> Array:
-        """An observation of the environment as one row, checked against its space."""
-        shape = self._copy(0).observation_space.shape
+    def numbers(self, what: str, value: Any, shape: tuple[int, ...]) -> Array:
+        """An observation or a reward of the environment as numbers of the expected shape, flat."""
         try:
-            array = np.asarray(observation, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+            array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            array = None
+        if array is None or value is None or array.size != prod(shape):
+            given = repr(value) if array is None or value is None else f"of shape {array.shape}"
             raise ValueError(
-                f"{self.name} returned the observation {observation!r}, not numbers of shape"
-                f" {shape}; correct the environment"
-            ) from error
-        if array.shape != shape:
-            raise ValueError(
-                f"{self.name} returned an observation of shape {array.shape}, but its space has"
-                f" {shape}; correct the environment"
+                f"{self.name} returned the {what} {' '.join(given.split())}; it must be numbers of"
+                f" shape {shape}, correct the environment"
             )
         return array.ravel()
-
-    def reward(self, reward: Any) -> float:
-        """A reward of the environment as a number."""
-        try:
-            return float(reward)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{self.name} returned the reward {reward!r}; a reward must be a number, correct"
-                " the environment"
-            ) from error
 
     def scaled(self, rewards: Array) -> Array:
         """Rewards (n,) mapped to [0, 1], with a warning for the first one outside the bounds."""
@@ -197,15 +184,15 @@ class GymWalk:
         self.observations = np.pad(first, ((0, 0), (0, 1)))
 
     def move(self, actions: IntArray, random: Random) -> Array:
-        rewards = np.zeros(len(actions))  # on the scale of the environment
+        env, rewards = self.env, np.zeros(len(actions))  # on the scale of the environment
         self.observations = self.observations.copy()
         for at in np.flatnonzero(self.observations[:, -1] == 0):
-            action = int(actions[at]) + self.env.first_action
+            action = int(actions[at]) + env.first_action
             observation, reward, terminated, truncated, _ = self.copies[at].step(action)
-            over = float(terminated or truncated)
-            self.observations[at] = [*self.env.row(observation), over]
-            rewards[at] = self.env.reward(reward)
-        return self.env.scaled(rewards)
+            self.observations[at, :-1] = env.numbers("observation", observation, env.shape)
+            self.observations[at, -1] = terminated or truncated
+            rewards[at] = env.numbers("reward", reward, ())[0]
+        return env.scaled(rewards)
 
     def keep(self, kept: slice) -> None:
         self.copies, self.observations = self.copies[kept], self.observations[kept]
@@ -214,6 +201,5 @@ class GymWalk:
 def _name_of(source: Any) -> str:
     """A name for messages: the id of an instance, or the name of its class or of a factory."""
     if isinstance(source, gymnasium.Env):
-        unwrapped = type(source.unwrapped).__name__
-        return source.spec.id if source.spec is not None else unwrapped
+        return source.spec.id if source.spec is not None else type(source.unwrapped).__name__
     return getattr(source, "__name__", type(source).__name__)

@@ -26,10 +26,6 @@ class Kernel:
     features: Array
     measures: Array | None = None
 
-    @property
-    def n_states(self) -> int:
-        return int((self.features if self.measures is None else self.measures).shape[-1])
-
     def expect(self, step: int, values: Array) -> Array:
         """(P_h V)(z), the expected value of the next state.   values (..., S) -> (..., Z)"""
         weights = values
@@ -44,8 +40,8 @@ class Kernel:
             latent = np.matmul(latent, self.measures[..., step, :, :])
         return np.asarray(latent[..., 0, :])
 
-    def rows(self, step: int, pairs: slice = slice(None)) -> Array:
-        """The rows P_h(.|z) of a range of z   (..., Z', S)"""
+    def rows(self, step: int | slice, pairs: slice = slice(None)) -> Array:
+        """The rows P_h(.|z) of a range of z   (..., Z', S), or (..., H', Z', S) of several steps"""
         features = self.features[..., step, pairs, :]
         if self.measures is None:
             return features
@@ -65,11 +61,11 @@ def squared_distance(true: Kernel, learned: Kernel, chunk: int = 1 << 18) -> Arr
            so that sums have the same rounding in a batch and in a single run
     """
     n_steps, n_pairs = true.features.shape[-3:-1]
-    at_once = max(1, chunk // (n_steps * true.n_states))
+    n_states = (true.features if true.measures is None else true.measures).shape[-1]
+    at_once = max(1, chunk // (n_steps * n_states))
     parts = []
     for first in range(0, n_pairs, at_once):
         pairs = slice(first, first + at_once)
-        rows = [Kernel(k.features[..., pairs, :], k.measures).table() for k in (true, learned)]
-        gap = rows[0] - rows[1]  # (..., H, Z', S)
+        gap = true.rows(slice(None), pairs) - learned.rows(slice(None), pairs)  # (..., H, Z', S)
         parts.append(np.abs(gap, out=gap).sum(-1) ** 2)
     return np.concatenate(parts, axis=-1)

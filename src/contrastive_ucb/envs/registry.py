@@ -119,21 +119,15 @@ ATARI = EnvEntry(
 REGISTRY = (DEEPSEA, RICH_LOCK, MINATAR_GAMES, GYMNASIUM, ATARI)  # searched in this order
 
 
-def _find(name: str) -> tuple[EnvEntry, str] | None:
-    """The entry of an id in any spelling, and the canonical id."""
+def entry_of(name: str) -> tuple[EnvEntry, str]:
+    """The entry and the canonical id of any spelling; the error for an unknown one suggests another
+    id."""
     for entry in REGISTRY:
         if (known := entry.canonical(name)) is not None:
             return entry, known
-    return None
-
-
-def entry_of(name: str) -> tuple[EnvEntry, str]:
-    """The entry and the canonical id; the error for an unknown id suggests another."""
-    if (found := _find(name)) is not None:
-        return found
-    known = {name_key(each): each for entry in REGISTRY for each in entry.names()}
-    if near := difflib.get_close_matches(name_key(name), known, n=1):
-        raise UserError(f"no environment is called {name!r}; did you mean {known[near[0]]!r}?")
+    ids = {name_key(each): each for entry in REGISTRY for each in entry.names()}
+    if near := difflib.get_close_matches(name_key(name), ids, n=1):
+        raise UserError(f"no environment is called {name!r}; did you mean {ids[near[0]]!r}?")
     raise UserError(
         f"no environment is called {name!r}; try 'Pong', 'MinAtar/Breakout-v1', 'DeepSea-10' or an "
         "id of Gymnasium ('CartPole-v1')"
@@ -152,9 +146,8 @@ def frame_shape_of(name: str) -> tuple[int, ...]:
 
 
 def is_atari(name: str) -> bool:
-    """Whether this is the id of an Atari game; False for unknown ids."""
-    found = _find(name)
-    return found is not None and found[0] is ATARI
+    """Whether this is the id of an Atari game."""
+    return entry_of(name)[0] is ATARI
 
 
 def make_deep_env(

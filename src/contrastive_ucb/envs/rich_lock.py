@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 import numpy as np
+from scipy.linalg import hadamard
 
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.envs.finite_twin import EmissionEnv
@@ -29,7 +30,7 @@ class RichLockEnv(EmissionEnv):
     """The observations shared by the lock for one player and the lock for two."""
 
     def __init__(self, base: Lock | LockGame):
-        self.rotation = hadamard(observation_size(base.horizon))
+        self.rotation: Array = hadamard(observation_size(base.horizon), dtype=np.float64)
         unbounded = np.full(len(self.rotation), np.inf)
         super().__init__(base, -unbounded, unbounded)
         self.stops_when_solved = True
@@ -39,11 +40,9 @@ class RichLockEnv(EmissionEnv):
         self.name = f"rich-{base.name}"
 
     def emit(self, step: int, states: IntArray, random: Random) -> Array:
-        count, size = len(states), len(self.rotation)
-        v = np.zeros((count, size))
-        v[:, : self.horizon + LATENTS] = NOISE * random.standard_normal(
-            (count, self.horizon + LATENTS)
-        )
+        count, n_noisy = len(states), self.horizon + LATENTS
+        v = np.zeros((count, len(self.rotation)))
+        v[:, :n_noisy] = NOISE * random.standard_normal((count, n_noisy))
         v[np.arange(count), states] += 1
         v[:, LATENTS + step] += 1
         return np.asarray(v @ self.rotation)
@@ -82,11 +81,3 @@ class RichLockGame(RichLockEnv):
 def observation_size(horizon: int) -> int:
     """D, the smallest power of 2 that holds the latents and the steps 0..H."""
     return 1 << (horizon + LATENTS).bit_length()
-
-
-def hadamard(size: int) -> Array:
-    """Sylvester's matrix of +-1, (size, size), for a power of 2."""
-    matrix: Array = np.ones((1, 1))
-    while len(matrix) < size:
-        matrix = np.asarray(np.kron([[1.0, 1.0], [1.0, -1.0]], matrix), dtype=np.float64)
-    return matrix

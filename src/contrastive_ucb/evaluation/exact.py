@@ -32,14 +32,14 @@ from contrastive_ucb.planning.value_iteration import plan, policy_value
 
 def optimal_value(mdp: TabularMDP) -> float:
     """V*, from the initial distribution."""
-    _check_mdp(mdp)
+    _check(mdp, TabularMDP)
     _, v = plan(mdp.kernel, mdp.rewards)
     return float(mdp.initial @ v[0])
 
 
 def suboptimality(mdp: TabularMDP, policy: Array | IntArray) -> float:
     """V* - V^pi from the initial distribution; policy (H, S, A) probabilities or (H, S) actions."""
-    _check_mdp(mdp)
+    _check(mdp, TabularMDP)
     given, shape = np.asarray(policy), mdp.rewards.shape
     if given.shape == shape[:2] and given.dtype.kind in "iu":
         if given.min() < 0 or given.max() >= mdp.n_actions:
@@ -71,7 +71,7 @@ def game_value(game: TabularGame, row: ArrayLike, column: ArrayLike | None = Non
 
     row, column  (H, S, A1) and (H, S, A2), or a joint policy (H, S, A1, A2) as `row` alone
     """
-    _check_game(game)
+    _check(game, TabularGame)
     if column is None:
         joint = _distributions("the joint policy", row, game.rewards.shape, axes=2)
     else:
@@ -83,7 +83,7 @@ def game_value(game: TabularGame, row: ArrayLike, column: ArrayLike | None = Non
 
 def best_responses(game: TabularGame, row: ArrayLike, column: ArrayLike) -> tuple[float, float]:
     """V^{br(nu),nu} and V^{pi,br(pi)}, the values of best responses to each player's policy."""
-    _check_game(game)
+    _check(game, TabularGame)
     pi, nu = _policies(game, row, column)
     rewards = game.rewards.reshape(game.horizon, game.n_states, -1)
     above = reply_values(game.kernel, rewards, nu, fixed="column")
@@ -99,7 +99,7 @@ def exploitability(game: TabularGame, row: ArrayLike, column: ArrayLike) -> floa
 
 def nash(game: TabularGame) -> Equilibrium:
     """A Nash equilibrium by backward induction; all Nash equilibria have the same value."""
-    _check_game(game)
+    _check(game, TabularGame)
     rewards = game.rewards.reshape(game.horizon, game.n_states, -1)
     v, row, column = plan_nash(game.kernel, rewards, game.n_actions)
     return Equilibrium(row, column, float(game.initial @ v[0]))
@@ -147,7 +147,7 @@ def potential(gains: Array, ridge: float) -> tuple[Array, Array]:
 # Checks
 
 
-def _check_kind(env: object, kind: type, message: str) -> None:
+def _check(env: object, kind: type) -> None:
     """Raise unless `env` is a finite environment of this kind."""
     if isinstance(env, ObservedEnv):
         raise ValueError(
@@ -155,16 +155,10 @@ def _check_kind(env: object, kind: type, message: str) -> None:
             " result.gap and result.summary of result = agent.learn(...)"
         )
     if not isinstance(env, kind):
-        raise ValueError(f"{type(env).__name__} is not {message}")
-
-
-def _check_mdp(mdp: TabularMDP) -> None:
-    _check_kind(mdp, TabularMDP, "an MDP; for games use nash_value and exploitability")
-
-
-def _check_game(game: TabularGame) -> None:
-    message = "a game of two players; for MDPs use optimal_value and suboptimality"
-    _check_kind(game, TabularGame, message)
+        what = "a game of two players; for MDPs use optimal_value and suboptimality"
+        if kind is TabularMDP:
+            what = "an MDP; for games use nash_value and exploitability"
+        raise ValueError(f"{type(env).__name__} is not {what}")
 
 
 def _policies(game: TabularGame, row: ArrayLike, column: ArrayLike) -> tuple[Array, Array]:

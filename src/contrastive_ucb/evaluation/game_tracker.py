@@ -44,13 +44,11 @@ class GameTracker(Tracker):
         self.certificate = np.full(n_seeds, np.inf)
         self.stages = np.zeros((n_seeds, len(STAGES)), dtype=np.int64)
 
-    def gap(self, agent: Any) -> Array:
+    def evaluate(self, agent: Any, errors: dict[str, Array]) -> tuple[Array, dict[str, Array]]:
         kernel, rewards, pair = self.batch.kernel, self.batch.rewards, agent.last
         above = reply_values(kernel, rewards, pair.column, fixed="column")
         below = reply_values(kernel, rewards, pair.row, fixed="row")
-        return self.at_start(above) - self.at_start(below)
-
-    def metrics(self, agent: Any, gap: Array) -> dict[str, Array]:
+        gap = self.at_start(above) - self.at_start(below)
         upper, lower = self.at_start(agent.bounds.v_upper), self.at_start(agent.bounds.v_lower)
         self.bracketed += (lower <= self.nash + NASH_ROUNDING) & (
             self.nash <= upper + NASH_ROUNDING
@@ -60,7 +58,7 @@ class GameTracker(Tracker):
         self.certificate = agent.best.certificate.copy()
         self.cce_gap = np.maximum(self.cce_gap, agent.cce_gap)
         self.stages = agent.cce_stages.copy()
-        return {
+        return gap, {
             "exploitability": self.best_gap.copy(),
             "certificate": upper - lower,
             "best_certificate": self.certificate,

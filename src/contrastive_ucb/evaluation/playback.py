@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ import torch
 from contrastive_ucb.agents.deep.rainbow import Rainbow
 from contrastive_ucb.agents.simple.agent import Simple
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.checks import check_range, check_size
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.history import Frames
 from contrastive_ucb.envs.frames import FrameEnv, Picture
@@ -44,8 +44,7 @@ class Viewing:
         check_size("first", self.first, least=0)
         check_size("episodes", self.episodes)
         check_size("max_steps", self.max_steps)
-        if not 0 <= self.epsilon <= 1:
-            raise ValueError(f"epsilon must be in [0, 1], got {self.epsilon}")
+        check_range(self, epsilon=(0, 1))
 
 
 class Moment(NamedTuple):
@@ -97,19 +96,23 @@ def _episode(
     viewing: Viewing,
 ) -> Iterator[Moment]:
     """The moments of the episode that has begun in `env`."""
+
+    def moment(**more: Any) -> Moment:
+        picture = env.render() if viewing.draws else None
+        return Moment(number, env.n_steps, env.raw_return, picture, **more)
+
     frames: Frames = np.zeros((env.stack, *env.frame_shape), env.frame.dtype)
     frames[-1] = env.frame  # as in replay, frames before the first one are zero
     previous, is_over = 0, False
     while not is_over and env.n_steps < viewing.max_steps:
-        q, bonus = values_and_bonuses(agent, frames.reshape(-1, *frames.shape[2:]))
+        q, bonuses = values_and_bonuses(agent, frames.reshape(-1, *frames.shape[2:]))
         uniform = random.random(2)
         greedy = int(q.argmax())
         action = int(uniform[1] * env.n_actions) if uniform[0] < viewing.epsilon else greedy
-        moment = _moment(env, number, viewing.draws)._replace(action=action, value=float(q.max()))
-        if agent.bonus is not None and bonus is not None:
-            bonus_action = previous if agent.bonus.is_previous else action
-            moment = moment._replace(bonus=float(bonus[bonus_action]))
-        yield moment
+        bonus = None
+        if agent.bonus is not None and bonuses is not None:
+            bonus = float(bonuses[previous if agent.bonus.is_previous else action])
+        yield moment(action=action, value=float(q.max()), bonus=bonus)
         step, previous = env.step(action), action
         is_over = step.episode_over
         if (step.terminated or step.truncated) and not is_over:  # a life was lost
@@ -118,12 +121,7 @@ def _episode(
         else:
             frames[:-1] = frames[1:]
             frames[-1] = step.frame
-    yield _moment(env, number, viewing.draws)._replace(is_over=is_over)
-
-
-def _moment(env: FrameEnv, number: int, draws: bool) -> Moment:
-    picture = env.render() if draws else None
-    return Moment(number, env.n_steps, env.raw_return, picture)
+    yield moment(is_over=is_over)
 
 
 @torch.no_grad()

@@ -13,6 +13,7 @@ random policy and the best constant action, are evaluated in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -117,15 +118,11 @@ def summarize_evaluations(evaluations: Sequence[Mapping[str, Any]]) -> dict[str,
                  and the `points`: the step and the mean of each evaluation
     """
     scores = np.array([evaluation["scores"] for evaluation in evaluations])  # (points, episodes)
-    return {
-        "mean": float(scores.mean()),
-        "median": float(np.median(scores)),
-        "episodes": scores.shape[1],
-        "points": [
-            {"step": evaluation["step"], "mean": float(np.mean(evaluation["scores"]))}
-            for evaluation in evaluations
-        ],
-    }
+    steps = (evaluation["step"] for evaluation in evaluations)
+    points = [
+        {"step": step, "mean": float(row.mean())} for step, row in zip(steps, scores, strict=True)
+    ]
+    return digest(scores) | {"episodes": scores.shape[1], "points": points}
 
 
 class _Slot:
@@ -156,14 +153,14 @@ class _Slot:
 # Controls
 
 
+@dataclass(frozen=True)
 class Control:
     """A policy that does not look at observations.
 
     draw  number of actions -> actions
     """
 
-    def __init__(self, draw: Callable[[int], Any]):
-        self.draw = draw
+    draw: Callable[[int], Any]
 
     def best(self, observations: Frames) -> IntArray:
         actions: IntArray = self.draw(len(observations))
@@ -177,11 +174,11 @@ def constant(action: int) -> Control:
 
 def random_control(env: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Records of the random policy, one per seed."""
-    records = []
-    for seed in seeds:
-        draw = partial(stream(seed, "random policy").integers, 0, n_actions(env, seed))
-        records.append(_record("random", env, seed, Control(draw)))
-    return records
+    n_actions = make_deep_env(env, seed=seeds[0], training=False).n_actions
+    draws = (partial(stream(seed, "random policy").integers, 0, n_actions) for seed in seeds)
+    return [
+        _record("random", env, seed, Control(draw)) for seed, draw in zip(seeds, draws, strict=True)
+    ]
 
 
 def constant_control(env: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
@@ -208,14 +205,10 @@ def constant_scores(env: str, seed: int) -> Array:
     The episodes are not part of any evaluation of an agent, which uses environments with numbers
     below `CHOICE_EPISODES`.
     """
-    policies = map(constant, range(n_actions(env, seed)))
+    policies = map(constant, range(make_deep_env(env, seed=seed, training=False).n_actions))
     return np.array(
         [evaluate(policy, env, seed, CHOICE_EPISODES, 0.0, index=1).mean() for policy in policies]
     )
-
-
-def n_actions(env: str, seed: int) -> int:
-    return make_deep_env(env, seed=seed, training=False).n_actions
 
 
 def _record(algo: str, env: str, seed: int, policy: Player) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from contrastive_ucb.agents.finite.learner import Learner
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.envs.batch import EnvBatch, draw
+from contrastive_ucb.envs.batch import EnvBatch, SeedState, draw
 from contrastive_ucb.envs.kernel import Kernel, squared_distance
 from contrastive_ucb.envs.observed import ObservedEnv, Twin, check_observed
 from contrastive_ucb.planning.value_iteration import (
@@ -51,7 +51,7 @@ def make_tracker(agent: Learner[Any]) -> tuple[Any, Tracker]:
     return tracked, MDPTracker(tracked)
 
 
-class Tracker(ABC):
+class Tracker(SeedState, ABC):
     """Exact metrics of all seeds, which are a leading axis B.
 
     `follow` adds the data distribution of a round, `measure` returns the metrics of its policies.
@@ -59,7 +59,8 @@ class Tracker(ABC):
     """
 
     average: str  # name of the metric that the theorem bounds
-    saved: tuple[str, ...] = (  # arrays with one row per seed that a checkpoint contains
+    saved: tuple[str, ...] = (
+        "n_rounds",
         "rolled_in",
         "one_later",
         "total",
@@ -80,12 +81,11 @@ class Tracker(ABC):
         self.n_rounds = 0
 
     @abstractmethod
-    def gap(self, agent: Any) -> Array:
-        """The loss of the policies of this round against optimal play or Nash   (B,)"""
+    def evaluate(self, agent: Any, errors: dict[str, Array]) -> tuple[Array, dict[str, Array]]:
+        """The loss of the policies of this round against optimal play or Nash, and other metrics.
 
-    @abstractmethod
-    def metrics(self, agent: Any, gap: Array) -> dict[str, Array]:
-        """The other metrics of this round, each (B,)."""
+        errors  zeta and xi, if they were measured; all metrics are (B,)
+        """
 
     @abstractmethod
     def summary(self, seed: int) -> dict[str, Any]:
@@ -101,17 +101,17 @@ class Tracker(ABC):
 
     def measure(self, agent: Any, error: bool) -> dict[str, Array]:
         """The metrics of the last round, each (B,); with `error` also zeta and xi."""
-        gap = self.gap(agent)
+        errors = {}
+        if agent.kernel is not None and (error or self.always_measures):
+            errors = self.errors(agent.kernel)
+            self.measured += 1
+        gap, metrics = self.evaluate(agent, errors)
         self.total += gap
         if self.solved_gap is not None:
             self.streak = np.where(gap <= self.solved_limit + ROUNDING, self.streak + 1, 0)
             first = (self.streak == STREAK) & (self.solved_at == 0)
             self.solved_at[first] = self.n_rounds - STREAK + 1
-        metrics = {"gap": gap, self.average: self.total / self.n_rounds}
-        if agent.kernel is not None and (error or self.always_measures):
-            metrics |= self.errors(agent.kernel)
-            self.measured += 1
-        return metrics | self.metrics(agent, gap)
+        return {"gap": gap, self.average: self.total / self.n_rounds, **errors, **metrics}
 
     def errors(self, kernel: Kernel) -> dict[str, Array]:
         """zeta and xi of a learned kernel, under the data distribution of all rounds."""
@@ -123,15 +123,6 @@ class Tracker(ABC):
     def at_start(self, values: Array) -> Array:
         """V_1 from the initial distribution.   values (B, H, S) -> (B,)"""
         return np.asarray((values[:, 0] * self.batch.initial).sum(-1))
-
-    def state_of(self, seed: int) -> dict[str, Any]:
-        arrays = {name: getattr(self, name)[seed : seed + 1] for name in self.saved}
-        return {"n_rounds": self.n_rounds, **arrays}
-
-    def load_states(self, states: list[dict[str, Any]]) -> None:
-        self.n_rounds = states[0]["n_rounds"]
-        for name in self.saved:
-            setattr(self, name, np.concatenate([state[name] for state in states]))
 
 
 class MDPTracker(Tracker):
@@ -147,21 +138,14 @@ class MDPTracker(Tracker):
         self.solved_limit = (self.solved_gap or 0.0) * self.optimal
         self.optimistic, self.near_optimistic = np.zeros((2, self.batch.n_seeds))
 
-    def gap(self, agent: Any) -> Array:
+    def evaluate(self, agent: Any, errors: dict[str, Array]) -> tuple[Array, dict[str, Array]]:
         earned = policy_value(self.batch.kernel, self.batch.rewards, agent.planned)
-        return np.asarray(self.optimal - self.at_start(earned))
-
-    def metrics(self, agent: Any, gap: Array) -> dict[str, Array]:
-        return {"regret": self.total.copy(), "optimistic_value": self.at_start(agent.values)}
-
-    def measure(self, agent: Any, error: bool) -> dict[str, Array]:
-        metrics = super().measure(agent, error)
-        if "zeta_first" in metrics:
-            value = metrics["optimistic_value"]
-            bias = self.batch.horizon * np.sqrt(self.batch.n_actions * metrics["zeta_first"])
+        gap, value = self.optimal - self.at_start(earned), self.at_start(agent.values)
+        if errors:
+            bias = self.batch.horizon * np.sqrt(self.batch.n_actions * errors["zeta_first"])
             self.optimistic += value >= self.optimal - ROUNDING
             self.near_optimistic += value >= self.optimal - bias - ROUNDING
-        return metrics
+        return gap, {"regret": self.total + gap, "optimistic_value": value}
 
     def summary(self, seed: int) -> dict[str, Any]:
         summary: dict[str, Any] = {"optimal_value": float(self.optimal[seed])}
@@ -187,7 +171,7 @@ class OnTwin:
 
     def __init__(self, agent: Any, twin: Twin):
         self.agent, self.twin = agent, twin
-        self.batch, self.envs = EnvBatch.of([twin.env]), agent.envs
+        self.batch, self.envs = EnvBatch([twin.env]), agent.envs
         self.look()
 
     def look(self) -> None:
@@ -251,7 +235,7 @@ class ReturnTracker(Tracker):
     """
 
     average = "average_regret"
-    saved = ("total", "latest")
+    saved = ("n_rounds", "total", "latest")
 
     def __init__(self, agent: Learner[Any]):
         self.horizon, self.solved_gap, self.always_measures = agent.envs[0].horizon, None, False
@@ -265,12 +249,12 @@ class ReturnTracker(Tracker):
     def measure(self, agent: Learner[Any], error: bool) -> dict[str, Array]:
         return super().measure(agent, error=False)  # there is no true kernel
 
-    def gap(self, agent: Learner[Any]) -> Array:
+    def evaluate(
+        self, agent: Learner[Any], errors: dict[str, Array]
+    ) -> tuple[Array, dict[str, Array]]:
         self.latest = play(agent).mean(keepdims=True)
-        return np.asarray(self.horizon - self.latest)
-
-    def metrics(self, agent: Learner[Any], gap: Array) -> dict[str, Array]:
-        return {"regret": self.total.copy(), "return": self.latest.copy()}
+        gap = self.horizon - self.latest
+        return gap, {"regret": self.total + gap, "return": self.latest.copy()}
 
     def summary(self, seed: int) -> dict[str, Any]:
         return {"return": float(self.latest[seed])}

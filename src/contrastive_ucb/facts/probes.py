@@ -64,17 +64,12 @@ class Recovery(Probe):
 
     def measure(self, figures: Figures, on_grid: bool) -> Figures:
         agent = self.session.agent
-        model, config = agent.tables.representation, agent.config
+        model, config = agent.model.representation, agent.config
         assert isinstance(model, FiniteModel)
         assert config.rank is not None
-        bound = recovery_bound(
-            agent.n_rounds,
-            agent.batch.horizon,
-            config.rank,
-            float(agent.negatives.min()),
-            float(np.log(model.size)),
-            config.failure,
-        )
+        floor, log_size = float(agent.negatives.min()), float(np.log(model.size))
+        sizes = (agent.n_rounds, agent.batch.horizon, config.rank)
+        bound = recovery_bound(*sizes, floor, log_size, config.failure)
         return {
             "recovery_bound": np.full(agent.batch.n_seeds, bound),
             "zeta_over_bound": figures["zeta"] / bound,
@@ -138,9 +133,6 @@ class Bracket(Probe):
         }
 
 
-# The spread of the bonus
-
-
 class Spread(Probe):
     """The largest minus the smallest bonus over (s, a), at the step where this is largest."""
 
@@ -170,15 +162,12 @@ def future_spread(agent: Learner[Any], k: float) -> Array:
     """
     assert agent.kernel is not None  # after at least one round
     scale, ridge = agent.model.schedule(int(k))
-    visits = torch.from_numpy(agent.totals.rolled_in * (k / agent.n_rounds))
+    visits = torch.from_numpy(agent.model.rolled_in * (k / agent.n_rounds))
     phi = torch.from_numpy(agent.kernel.features)
     divisor = int(k) if agent.config.covariance == "averaged" else 1
     chol = cholesky(covariance(phi, visits, ridge, divisor))
     beta = bonus(elliptical_width(phi, chol), scale, 2.0 * agent.batch.horizon)  # (B, H, Z)
     return np.asarray((beta.amax(-1) - beta.amin(-1)).amax(-1).numpy())
-
-
-# A finite class that is a product
 
 
 class ProductClass(Probe):
@@ -201,7 +190,7 @@ class ProductClass(Probe):
         ]
         phi, psi = (np.stack(part) for part in zip(*pairs, strict=True))
         exact = agent.config.negatives == "exact"
-        agent.tables.representation = FiniteModel(phi, psi, agent.negatives, exact)
+        agent.model.representation = FiniteModel(phi, psi, agent.negatives, exact)
 
 
 def product_class(
@@ -235,17 +224,27 @@ def _candidates(true: Array, count: int, generator: np.random.Generator) -> Arra
     return np.asarray((1 - share) * true + share * others)
 
 
-# Several models on the same data
-
-
 class SameData(Probe):
     """Also fits a model with exact negatives and one by maximum likelihood to the agent's data."""
 
     def __init__(self, session: Session):
         super().__init__(session)
         agent = session.agent
-        self.models = ModelGroup(agent.tables.representation, other_models(agent))
-        agent.tables.representation = self.models
+        changes: dict[str, dict[str, Any]] = {
+            "exact": {"negatives": "exact"},
+            "likelihood": {"features": "likelihood"},
+        }
+        others = {
+            name: make_representation(
+                replace(agent.config, **change),
+                agent.batch,
+                agent.negatives,
+                [stream(seed, "start") for seed in agent.seeds],
+            )
+            for name, change in changes.items()
+        }
+        self.models = ModelGroup(agent.model.representation, others)
+        agent.model.representation = self.models
 
     def measure(self, figures: Figures, on_grid: bool) -> Figures:
         if not on_grid:
@@ -282,20 +281,3 @@ class ModelGroup:
         self.first.load_states([state["first"] for state in states])
         for name, model in self.others.items():
             model.load_states([state["others"][name] for state in states])
-
-
-def other_models(agent: Learner[Any]) -> dict[str, Representation]:
-    """The agent's model with exact negatives and by maximum likelihood, with the same start."""
-    changes: dict[str, dict[str, Any]] = {
-        "exact": {"negatives": "exact"},
-        "likelihood": {"features": "likelihood"},
-    }
-    return {
-        name: make_representation(
-            replace(agent.config, **change),
-            agent.batch,
-            agent.negatives,
-            [stream(seed, "start") for seed in agent.seeds],
-        )
-        for name, change in changes.items()
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import binomtest
@@ -16,9 +16,7 @@ from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.evaluation.exact import potential
 from contrastive_ucb.facts.bounds import recovery_bound
-from contrastive_ucb.facts.measure import Record
-from contrastive_ucb.facts.plan import Fact, Run
-from contrastive_ucb.runs.problem import make_env
+from contrastive_ucb.facts.plan import Fact, Record, Run
 from contrastive_ucb.stats.bootstrap import LEVEL, Interval, percentile_interval
 from contrastive_ucb.stats.slopes import slope, slope_interval
 
@@ -44,13 +42,17 @@ class Case:
 
     @property
     def limit(self) -> float:
-        assert self.fact.limit is not None, f"{self.fact.fact} {self.fact.part} needs a limit"
-        return self.fact.limit
+        """The target as a number; NaN, which nothing reaches, for facts that are only reported."""
+        return np.nan if self.fact.limit is None else self.fact.limit
+
+    def totals(self) -> Array:
+        """The measure of all runs, (B, n)."""
+        return np.stack([record.total(self.fact.measure) for record in self.records], axis=-1)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The measured value with a 95% interval; `held` is None without a target.
+    """The measured value with a 95% interval; `held` is None for rules without a target.
 
     `mark` and `limit` replace those of the fact if the target depends on the runs.
     """
@@ -63,22 +65,13 @@ class Outcome:
     mark: str = ""
     limit: float | None = None
 
-
-Rule = Callable[[Case], Outcome]
+    @classmethod
+    def of(cls, interval: Interval, held: bool | None = None, note: str = "") -> Outcome:
+        value, low, high = (float(part) for part in interval)
+        return cls(value, low, high, held, note)
 
 
 # Intervals
-
-
-def of_interval(
-    interval: Interval,
-    held: bool | None = None,
-    note: str = "",
-    mark: str = "",
-    limit: float | None = None,
-) -> Outcome:
-    value, low, high = (float(part) for part in interval)
-    return Outcome(value, low, high, held, note, mark, limit)
 
 
 def mean_interval(values: Array) -> Interval:
@@ -93,12 +86,6 @@ def ratio_interval(numerator: Array, denominator: Array) -> Interval:
     return percentile_interval(np.asarray(numerator.mean() / denominator.mean()), drawn, LEVEL)
 
 
-def count_interval(count: int, total: int) -> tuple[float, float]:
-    """Wilson interval for the expected count out of `total`."""
-    share = binomtest(count, total).proportion_ci(LEVEL, method="wilson")
-    return share.low * total, share.high * total
-
-
 def _resampled(count: int) -> IntArray:
     """How often each seed is drawn in each bootstrap resample.   (RESAMPLES, B)"""
     return stream(0, "facts").multinomial(count, np.full(count, 1 / count), RESAMPLES)
@@ -110,36 +97,34 @@ def _resampled(count: int) -> IntArray:
 def fitted_slope(case: Case) -> Interval:
     """Slope of a curve over the rounds K / window .. K, on logarithmic axes."""
     rounds = case.first.rounds.astype(float)
-    curves = np.maximum(case.first.ratio(case.fact.measure), LEAST)
+    curves = np.maximum(case.first.curve(case.fact.measure), LEAST)
     return slope_interval(rounds, curves, (rounds[-1] / case.window, rounds[-1]))
 
 
 def slope_at_most(case: Case) -> Outcome:
     """The slope is at most the limit."""
     fit = fitted_slope(case)
-    held = None if case.fact.limit is None else bool(fit.estimate <= case.limit)
-    return of_interval(fit, held)
+    return Outcome.of(fit, bool(fit.estimate <= case.limit))
 
 
 def slope_reaches(case: Case) -> Outcome:
     """The interval of the slope contains the limit or lies below it."""
     fit = fitted_slope(case)
-    return of_interval(fit, bool(fit.low <= case.limit))
+    return Outcome.of(fit, bool(fit.low <= case.limit))
 
 
 def flat_ratio(case: Case) -> Outcome:
     """The interval of the slope of a ratio contains the limit, 0."""
     fit = fitted_slope(case)
-    last = case.first.ratio(case.fact.measure)[:, -1]
+    last = case.first.curve(case.fact.measure)[:, -1]
     held = bool(fit.low <= case.limit <= fit.high)
-    return of_interval(fit, held, f"the ratio is {last.mean():.2f} at K")
+    return Outcome.of(fit, held, f"the ratio is {last.mean():.2f} at K")
 
 
 def always(case: Case) -> Outcome:
     """In every seed, the share of rounds in which the inequality holds is at least the limit."""
     shares = case.first.total(case.fact.measure)
-    held = None if case.fact.limit is None else bool((shares >= case.limit).all())
-    return of_interval(mean_interval(shares), held)
+    return Outcome.of(mean_interval(shares), bool(shares.min() >= case.limit))
 
 
 def informative(case: Case) -> Outcome:
@@ -150,30 +135,30 @@ def informative(case: Case) -> Outcome:
     record = case.first
     weights = np.diff(record.rounds, prepend=0) / record.rounds[-1]
     below = record.curve(case.fact.measure) < record.total("optimal_value")[:, None]  # (B, n)
-    return of_interval(mean_interval(below @ weights))
+    return Outcome.of(mean_interval(below @ weights))
 
 
 def worst(case: Case) -> Outcome:
     """The maximum over seeds and rounds is at most the limit."""
     largest = float(case.first.total(case.fact.measure).max())
-    held = None if case.fact.limit is None else largest <= case.limit + ROUNDING
-    return Outcome(largest, held=held)
+    return Outcome(largest, held=bool(largest <= case.limit + ROUNDING))
 
 
 def solved(case: Case) -> Outcome:
-    """The number of seeds that solved the task; the limit is their share."""
+    """The number of seeds that solved the task, with a Wilson interval; the limit is a share."""
     rounds = case.first.total("solved_at")
     count, total = int(np.isfinite(rounds).sum()), len(rounds)
-    low, high = count_interval(count, total)
+    share = binomtest(count, total).proportion_ci(LEVEL, method="wilson")
     median = f", median round {np.nanmedian(rounds):,.0f}" if count else ""
-    held = None if case.fact.limit is None else count == case.limit * total
-    return Outcome(float(count), low, high, held, f"of {total} seeds{median}")
+    held = bool(count == case.limit * total)
+    note = f"of {total} seeds{median}"
+    return Outcome(float(count), share.low * total, share.high * total, held, note)
 
 
 def ratio(case: Case) -> Outcome:
     """The mean of the first run divided by the mean of the second."""
     numerator, denominator = (record.total(case.fact.measure) for record in case.records)
-    return of_interval(ratio_interval(numerator, denominator))
+    return Outcome.of(ratio_interval(numerator, denominator))
 
 
 def mean(case: Case) -> Outcome:
@@ -197,14 +182,14 @@ def mean_at(case: Case) -> Outcome:
 def _mean_of(values: Array) -> Outcome:
     if not np.isfinite(values).all():
         return Outcome(None, note=f"never in {int(np.isnan(values).sum())} of {len(values)} seeds")
-    return of_interval(mean_interval(values))
+    return Outcome.of(mean_interval(values))
 
 
 def small_ridge(case: Case) -> Outcome:
     """The example of erratum E16: d = 1, one G = 1, lambda = .1."""
     left, right = potential(np.ones((1, 1, 1)), SMALL_RIDGE)
     value = float(left / right)
-    return Outcome(value, held=value <= case.limit)
+    return Outcome(value, held=bool(value <= case.limit))
 
 
 # Rules for the runs of a sweep
@@ -214,14 +199,14 @@ def power_law(case: Case) -> Outcome:
     """The exponent of a power law in x is at most the limit, and every seed solves the task."""
     x, curves, unsolved = _rounds_to_solve(case)
     fit = slope_interval(x, curves)
-    held = bool(fit.estimate <= case.limit) and not unsolved
+    held = bool(fit.estimate <= case.limit and not unsolved)
     means = curves.mean(0)
     listed = ", ".join(f"{at:g}: {mean:.0f}" for at, mean in zip(x, means, strict=True))
     half = min(len(x) // 2, len(x) - 2)
     late = float(slope(x[half:], means[half:]))
     note = f"mean rounds {listed}; over the upper half of H the exponent is {late:.2f}"
     note += f"; {unsolved} runs did not solve it" if unsolved else ""
-    return of_interval(fit, held, note)
+    return Outcome.of(fit, held, note)
 
 
 def better_fit(case: Case) -> Outcome:
@@ -236,13 +221,13 @@ def better_fit(case: Case) -> Outcome:
     quotient = percentile_interval(
         power / exponential, misfit(np.log(x), drawn) / misfit(x, drawn), LEVEL
     )
-    held = None if case.fact.limit is None else bool(quotient.estimate < case.limit)
+    held = bool(quotient.estimate < case.limit)
     note = (
         f"misfit of log rounds: power law {power:.3f}, exponential {exponential:.3f},"
         f" a + b H^2 {floored_misfit(x**2, means):.3f},"
         f" a + b e^(cH) {exponential_misfit(x, means):.3f}"
     )
-    return of_interval(quotient, held, note)
+    return Outcome.of(quotient, held, note)
 
 
 def _rounds_to_solve(case: Case) -> tuple[Array, Array, int]:
@@ -251,7 +236,7 @@ def _rounds_to_solve(case: Case) -> tuple[Array, Array, int]:
     A seed that did not solve the task counts with all its rounds.
     """
     x = np.array([float(run.label) for run in case.runs])
-    rounds = np.stack([record.total(case.fact.measure) for record in case.records], axis=-1)
+    rounds = case.totals()
     last = np.array([float(record.rounds[-1]) for record in case.records])
     return x, np.where(np.isnan(rounds), last, rounds), int(np.isnan(rounds).sum())
 
@@ -290,20 +275,17 @@ def order(case: Case) -> Outcome:
     labels = [float(run.label) for run in case.runs]
     assert case.fact.smallest_at is not None
     smallest = labels.index(case.fact.smallest_at)
-    values = np.stack([record.total(case.fact.measure) for record in case.records], axis=-1)
+    values = case.totals()
     means = values.mean(0)
     rises = np.diff(means) > 0
-    significant = sum(_excludes_zero(mean_interval(step)) for step in np.diff(values).T)
+    steps = [mean_interval(step) for step in np.diff(values).T]
+    significant = sum(bool(step.low > 0 or step.high < 0) for step in steps)
     right = np.where(np.arange(len(rises)) < smallest, ~rises, rises)
     listed = ", ".join(
         f"{run.label}: {mean:.3g}" for run, mean in zip(case.runs, means, strict=True)
     )
     note = f"of {len(rises)} neighbors, {significant} with a significant difference; {listed}"
     return Outcome(float(right.sum()), held=bool(right.all()), note=note)
-
-
-def _excludes_zero(interval: Interval) -> bool:
-    return bool(interval.low > 0 or interval.high < 0)
 
 
 def growth(case: Case) -> Outcome:
@@ -315,18 +297,18 @@ def growth(case: Case) -> Outcome:
     sizes = [sizes_of(run) for run in case.runs]
     x = np.array([size[case.fact.variable] for size in sizes])
     limit = float(slope(x, np.array([size["bound"] for size in sizes])))
-    fit = slope_interval(x, np.stack([r.total(case.fact.measure) for r in case.records], axis=-1))
+    fit = slope_interval(x, case.totals())
     note = f"{case.fact.variable} = {', '.join(f'{value:.3g}' for value in x)}"
-    mark = f"at most that of the lemma, {limit:.2f}"
-    return of_interval(fit, bool(fit.estimate <= limit), note, mark, limit)
+    outcome = Outcome.of(fit, bool(fit.estimate <= limit), note)
+    return replace(outcome, mark=f"at most that of the lemma, {limit:.2f}", limit=limit)
 
 
 def sizes_of(run: Run) -> dict[str, float]:
     """d, A and 1/C_S^- of a run, and the lemma's bound in its last round."""
     problem = run.problem
-    env = make_env(problem.env, problem.env_settings, 0)
+    env = problem.environment(0)
     config = AgentConfig(**dict(problem.agent_settings))
-    batch = EnvBatch.of([env])
+    batch = EnvBatch([env])
     floor = float(checked_negatives(None, config, batch).min())
     rank = config.rank or env.rank
     assert rank is not None
@@ -335,7 +317,7 @@ def sizes_of(run: Run) -> dict[str, float]:
     return {"d": rank, "A": batch.n_actions, "1/C_S^-": 1 / floor, "bound": bound}
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, Callable[[Case], Outcome]] = {
     "slope": slope_at_most,
     "slope reaches": slope_reaches,
     "flat ratio": flat_ratio,

@@ -20,6 +20,7 @@ from typing import Literal
 import numpy as np
 
 from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.envs.batch import SeedState
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.planning.matrix_game import solve_nash
 
@@ -27,13 +28,15 @@ Actions = tuple[int, int]  # A1, A2
 Equilibrium = Callable[[int, Array, Array], Array]  # step h, Q-upper, Q-lower -> sigma_h
 
 
-@dataclass(frozen=True)
-class Bounds:
+@dataclass
+class Bounds(SeedState):
     """Upper and lower values with their common joint policy.
 
     joint             sigma             (..., H, S, A1, A2)
     v_upper, v_lower  V-upper, V-lower  (..., H, S)
     """
+
+    saved = ("joint", "v_upper", "v_lower")
 
     joint: Array
     v_upper: Array
@@ -54,19 +57,19 @@ def plan_bounds(
     equilibrium                     function (h, Q-upper, Q-lower) -> sigma_h
     ceiling         (H,)            both Q_h are clipped to [-ceiling_h, ceiling_h]; None: no limit
     """
-    joint = np.empty((*rewards.shape[:-1], *n_actions))
-    values = np.empty((2, *rewards.shape[:-1]))
     later = np.zeros((2, *rewards.shape[:-3], rewards.shape[-2]))  # V_{H+1} = 0
+    joint, values = [], []
     for h in reversed(range(rewards.shape[-3])):
         bounds = []
         for sign, v_next in zip((1, -1), later, strict=True):
             shifted = rewards[..., h, :, :] + sign * bonus[..., h, :, :]  # lines 11, 12
             q = _backup(kernel, h, shifted, v_next, n_actions)
             bounds.append(q if ceiling is None else q.clip(-ceiling[h], ceiling[h]))
-        sigma = joint[..., h, :, :, :] = equilibrium(h, *bounds)  # line 15, before 13 and 14 (E8)
+        sigma = equilibrium(h, *bounds)  # line 15, before 13 and 14 (E8)
         later = np.stack([(sigma * q).sum((-2, -1)) for q in bounds])  # lines 13, 14
-        values[..., h, :] = later
-    return Bounds(joint, values[0], values[1])
+        joint.append(sigma)
+        values.append(later)
+    return Bounds(np.stack(joint[::-1], axis=-4), *np.stack(values[::-1], axis=-2))
 
 
 def plan_nash(kernel: Kernel, rewards: Array, n_actions: Actions) -> tuple[Array, Array, Array]:

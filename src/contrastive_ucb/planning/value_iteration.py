@@ -26,29 +26,32 @@ def plan(kernel: Kernel, rewards: Array, ceiling: Array | None = None) -> tuple[
     ceiling  (H,)            Q_h is clipped to [0, ceiling_h]; None: not clipped
     returns  q (..., H, S, A), v (..., H, S)
     """
-    q = _empty_like(kernel, rewards)
-    v = np.empty(q.shape[:-1])
-    later = np.zeros(v.shape[:-2] + v.shape[-1:])  # V_{H+1} = 0
-    for h in reversed(range(q.shape[-3])):
-        now = _backup(kernel, h, rewards, later)
-        q[..., h, :, :] = now if ceiling is None else np.clip(now, 0.0, ceiling[h])
-        later = v[..., h, :] = q[..., h, :, :].max(-1)
-    return q, v
+    later, all_q, all_v = np.zeros(rewards.shape[-2]), [], []  # V_{H+1} = 0
+    for h in reversed(range(rewards.shape[-3])):
+        q = _backup(kernel, h, rewards, later)
+        if ceiling is not None:
+            q = np.clip(q, 0.0, ceiling[h])
+        later = q.max(-1)
+        all_q.append(q)
+        all_v.append(later)
+    return np.stack(all_q[::-1], axis=-3), np.stack(all_v[::-1], axis=-2)
 
 
 def greedy(q: Array) -> Array:
-    """The deterministic policy (..., H, S, A) of the first action with the largest Q."""
+    """The deterministic policy (..., A) of the first action with the largest Q (..., A)."""
+    if not np.isfinite(q).all():
+        raise ArithmeticError("Q-bar has a NaN or infinite entry")
     return np.asarray(np.eye(q.shape[-1])[q.argmax(-1)])
 
 
 def policy_value(kernel: Kernel, rewards: Array, policy: Array) -> Array:
     """V_h^pi(s), the expected return from step h.  rewards, policy (..., H, S, A) -> (..., H, S)"""
-    v = _empty_like(kernel, rewards, policy)[..., 0]
-    later = np.zeros(v.shape[:-2] + v.shape[-1:])
-    for h in reversed(range(v.shape[-2])):
+    later, values = np.zeros(rewards.shape[-2]), []
+    for h in reversed(range(rewards.shape[-3])):
         q = _backup(kernel, h, rewards, later)
-        later = v[..., h, :] = (policy[..., h, :, :] * q).sum(-1)
-    return v
+        later = (policy[..., h, :, :] * q).sum(-1)
+        values.append(later)
+    return np.stack(values[::-1], axis=-2)
 
 
 def occupancy(kernel: Kernel, policy: Array, initial: Array) -> Array:
@@ -57,12 +60,11 @@ def occupancy(kernel: Kernel, policy: Array, initial: Array) -> Array:
     policy   (..., H, S, A)
     initial  (..., S)        distribution of the initial state; returns (..., H, S)
     """
-    d = _empty_like(kernel, policy, initial[..., None, :, None])[..., 0]
-    d[..., 0, :] = initial
-    for h in range(d.shape[-2] - 1):
-        mass = d[..., h, :, None] * policy[..., h, :, :]
-        d[..., h + 1, :] = kernel.push(h, mass.reshape(*mass.shape[:-2], -1))
-    return d
+    d = [initial]
+    for h in range(policy.shape[-3] - 1):
+        mass = d[h][..., None] * policy[..., h, :, :]
+        d.append(kernel.push(h, mass.reshape(*mass.shape[:-2], -1)))
+    return np.stack(np.broadcast_arrays(*d), axis=-2)
 
 
 def rolled_in(occupancy: Array, n_actions: int) -> Array:
@@ -75,13 +77,11 @@ def one_step_later(kernel: Kernel, d_tilde: Array) -> Array:
 
     d_tilde  (..., H, Z); returns (..., H, Z), zero at the first step
     """
-    n_actions = d_tilde.shape[-1] // kernel.n_states
-    leading = np.broadcast_shapes(kernel.features.shape[:-3], d_tilde.shape[:-2])
-    d_breve = np.zeros(leading + d_tilde.shape[-2:])
-    for h in range(1, d_tilde.shape[-2]):
-        arrivals = kernel.push(h - 1, d_tilde[..., h - 1, :])
-        d_breve[..., h, :] = rolled_in(arrivals, n_actions)
-    return d_breve
+    d_breve = [np.zeros_like(d_tilde[..., 0, :])]
+    for h in range(d_tilde.shape[-2] - 1):
+        arrivals = kernel.push(h, d_tilde[..., h, :])
+        d_breve.append(rolled_in(arrivals, d_tilde.shape[-1] // arrivals.shape[-1]))
+    return np.stack(np.broadcast_arrays(*d_breve), axis=-2)
 
 
 def _backup(kernel: Kernel, step: int, rewards: Array, later: Array) -> Array:
@@ -89,9 +89,3 @@ def _backup(kernel: Kernel, step: int, rewards: Array, later: Array) -> Array:
     now = rewards[..., step, :, :]
     ahead = kernel.expect(step, later)
     return np.asarray(now + ahead.reshape(*ahead.shape[:-1], *now.shape[-2:]))
-
-
-def _empty_like(kernel: Kernel, *arrays: Array) -> Array:
-    """An empty array (..., H, S, A) with the leading axes of kernel and arrays broadcast."""
-    leading = np.broadcast_shapes(kernel.features.shape[:-3], *(a.shape[:-3] for a in arrays))
-    return np.empty(leading + arrays[0].shape[-3:])

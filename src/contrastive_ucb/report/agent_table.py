@@ -23,7 +23,7 @@ def settings_of(shape: tuple[int, ...] = (1, 84, 84), game: str = "") -> Setting
     settings: Settings = {}
     for algo in (name for name in ALGORITHMS if name in DEEP_PRESETS):
         config = configure(algo, {}, shape, game)
-        if config.has_curl and len(shape) != 3:  # nothing to crop
+        if config.curl_weight > 0 and len(shape) != 3:  # nothing to crop
             continue
         settings[algo] = {name: getattr(config, name) for name in names}
         settings[algo]["augment"] = config.augment and choose_encoder(shape) == "atari"
@@ -47,13 +47,10 @@ def rows(settings: Settings) -> list[list[str]]:
 
 def text_table(cells: Sequence[Sequence[str]], numbers: bool = True) -> str:
     """Aligned columns; with `numbers` all but the first are right-aligned."""
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    to_right = [numbers and column > 0 for column in range(len(widths))]
-    lines = []
-    for row in cells:
-        padded = zip(row, widths, to_right, strict=True)
-        lines.append("  ".join(x.rjust(n) if right else x.ljust(n) for x, n, right in padded))
-    return "\n".join(line.rstrip() for line in lines)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    signs = ["<" if column == 0 or not numbers else ">" for column in range(len(widths))]
+    form = "  ".join(f"{{:{sign}{width}}}" for sign, width in zip(signs, widths, strict=True))
+    return "\n".join(form.format(*row).rstrip() for row in cells)
 
 
 def shown(value: Any) -> str:
@@ -61,5 +58,5 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
-        return ",".join(shown(item) for item in value)
+        return ",".join(map(shown, value))
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -22,18 +22,10 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.envs import LockGame
 from contrastive_ucb.evaluation.rollouts import constant_control, random_control
-from contrastive_ucb.report.pages import Illustration, Section, render
-from contrastive_ucb.report.plots import (
-    BAND_NOTE,
-    LOG_NOTE,
-    Curve,
-    curve_figure,
-    save_png,
-    solving_figure,
-    to_svg,
-)
+from contrastive_ucb.report.pages import render
+from contrastive_ucb.report.plots import panels, save_png, seeds_figure, to_svg
 from contrastive_ucb.report.scores import RETURN, commands_of, curve_of, finished, load_scores
-from contrastive_ucb.report.tables import NOTHING, Table, solved_seeds, summary_table
+from contrastive_ucb.report.tables import NOTHING, solved_seeds, summary_table
 from contrastive_ucb.runs.grid import Grid
 from contrastive_ucb.stats.control_scores import NAMES
 
@@ -58,89 +50,78 @@ def write_demo_page(root: Path, out: Path, grid: Grid | None = None) -> Path:
     runs = loaded.runs[loaded.runs["status"] != "planned"]
     if grid is not None:
         runs = runs[runs["identity"].isin({job.spec().identity() for job in grid.jobs})]
-    sections, commands, n_figures = [], list[str](), 0
-    for number, part in enumerate(page["section"], 1):
+    sections: list[dict[str, Any]] = []
+    commands: list[str] = []
+    n_figures = 0
+    for part in page["section"]:
         own = runs[runs["task"] == part["task"]]
         if finished(own).empty:
             raise UserError(
                 f"no run of {part['task']} is finished under {root}; run 'cucb demo' to its end, it"
                 " continues where it stopped"
             )
-        illustrations = []
+        figures = []
         for drawing in part["figures"]:
             figure = demo_figure(drawing, own, loaded.curves)
             save_png(figure, out.parent / f"{drawing['name']}.png")
             n_figures += 1
-            illustrations.append(_illustration(drawing, figure, n_figures))
+            figures.append({"linear": False, **drawing, "number": n_figures, "svg": to_svg(figure)})
         solved = "; ".join(f"{agent} {n} of {total}" for agent, (n, total) in _solved(own).items())
         text = part["text"].format(solved=solved, limit=LockGame.solved_gap)
-        table = demo_table(part, own, loaded.curves, number)
-        sections.append(Section(part["heading"], (), tuple(illustrations), (text,), (table,)))
+        frame = demo_table(part["columns"], own, loaded.curves)
+        unfinished = own[own["status"] != "finished"]
+        names = [f"{run.agent} seed {run.seed}" for run in unfinished.itertuples()]
+        own_data = {"figures": figures, "text": text, "frame": frame, "unfinished": names}
+        sections.append({**part, **own_data})
         for _, group in own.groupby("identity", sort=False):
             commands += commands_of(group.iloc[0].to_dict(), sorted(group["seed"]))
     agents = [f"{a}: {text}" for a, text in page["agents"].items() if a in set(runs["agent"])]
-    sections += [
-        Section("Background", tuple(page["background"])),
-        Section("Agents", notes=tuple(agents)),
-        Section("Notes", notes=tuple(page["notes"])),
-        Section("Reproduce these runs", commands=tuple(commands)),
-    ]
-    write_atomically(out, render(page["title"], sections))
+    text = render("demo", content=page, sections=sections, agents=agents, commands=commands)
+    write_atomically(out, text)
     return out
 
 
 def demo_figure(drawing: Mapping[str, Any], runs: pd.DataFrame, curves: pd.DataFrame) -> Figure:
-    """One figure of the page: curves, with bands or above the seeds that solved the task."""
-    lines = []
+    """One figure of the page: curves with bands, or a line per seed for tasks to solve."""
+    lines = {}
     for agent, group in finished(runs).groupby("agent", sort=False):
         if agent in drawing.get("agents", [agent]):
             steps, values = _measured(drawing["tag"], group, curves)
             if steps.size:
-                lines.append(Curve.of(str(agent), steps, values))
+                lines[str(agent)] = steps, values
     if not lines:
         raise UserError(
             f"no finished run of {runs['task'].iloc[0]} has measured {drawing['tag']!r}; repeat the"
             " demo in another folder"
         )
-    labels = {"xlabel": "round $k$"} | {
-        name: drawing[name] for name in ("title", "ylabel", "xlabel") if name in drawing
-    }
+    labels = {"xlabel": drawing.get("xlabel", "round $k$"), "ylabel": drawing["ylabel"]}
     if "solved" in drawing:
         look = {name: drawing[name] for name in ("percent", "limit") if name in drawing}
-        return solving_figure(
-            lines, _solved(runs), solved_title=drawing["solved"], **look, **labels
-        )
+        return seeds_figure(lines, _solved(runs), title=drawing["title"], **look, **labels)
     slope = (drawing["power"], drawing["slope"]) if "slope" in drawing else None
-    return curve_figure(lines, slope=slope, log=not drawing.get("linear", False), **labels)
+    log = not drawing.get("linear", False)
+    return panels({drawing["title"]: lines}, slope=slope, log=log, **labels)
 
 
-def demo_table(
-    part: Mapping[str, Any], runs: pd.DataFrame, curves: pd.DataFrame, number: int
-) -> Table:
+def demo_table(columns: str, runs: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     """Means over the finished seeds of each agent; DeepSea also has rows for the controls."""
     done = finished(runs)
-    if part["columns"] == "game":  # without a bonus the certificate is 0 and has no meaning
+    if columns == "game":  # without a bonus the certificate is 0 and has no meaning
         runs = runs.assign(certificate=runs["certificate"].where(runs["certificate"] > ROUNDING))
-    if part["columns"] == "deep":
+    if columns == "deep":
         is_treasure = curves[(curves["tag"] == RETURN) & (curves["value"] > TREASURE)]
         n_treasures = is_treasure.groupby("run").size()
         runs = runs.assign(treasures=runs["run"].map(n_treasures).fillna(0))
-    caption = f"Table {number}. {part['table']}"
-    unfinished = [f"{r.agent} seed {r.seed}" for r in runs.itertuples() if r.status != "finished"]
-    if unfinished:
-        caption += f" Unfinished and left out: {', '.join(unfinished)}."
-    columns = {key: tuple(one) for key, one in content()["columns"][part["columns"]].items()}
-    table = summary_table(runs, columns, caption)
-    if part["columns"] != "deep":
-        return table
+    frame = summary_table(runs, content()["columns"][columns])
+    if columns != "deep":
+        return frame
     seeds, controls = sorted(set(done["seed"])), []
     for control in (random_control, constant_control):
-        records = control(part["task"], seeds)
+        records = control(done["task"].iloc[0], seeds)
         mean = f"{fmean(record['evaluation']['mean'] for record in records):.2f}"
         row = {"agent": NAMES[records[0]["algo"]], "seeds": str(len(seeds)), "evaluations": mean}
         controls.append(row)
-    frame = pd.concat([table.frame, pd.DataFrame(controls)]).fillna(NOTHING)
-    return Table(frame, table.caption)
+    return pd.concat([frame, pd.DataFrame(controls)]).fillna(NOTHING)
 
 
 def _measured(tag: str, runs: pd.DataFrame, curves: pd.DataFrame) -> tuple[IntArray, Array]:
@@ -155,13 +136,6 @@ def _measured(tag: str, runs: pd.DataFrame, curves: pd.DataFrame) -> tuple[IntAr
     if tag == "value":  # as a fraction of V*
         values = 1 - values / runs["optimal_value"].to_numpy(dtype=np.float64)[:, None]
     return steps, values
-
-
-def _illustration(drawing: Mapping[str, Any], figure: Figure, number: int) -> Illustration:
-    notes = "" if "solved" in drawing else f" {BAND_NOTE}"
-    notes += "" if "solved" in drawing or drawing.get("linear") else f" {LOG_NOTE}"
-    caption = f"Figure {number}. {drawing['caption']}{notes}"
-    return Illustration(to_svg(figure), caption, f"{drawing['title']} of each agent.")
 
 
 def _solved(runs: pd.DataFrame) -> dict[str, tuple[int, int]]:

@@ -30,7 +30,7 @@ from contrastive_ucb.runs.spec import RunSpec
 from contrastive_ucb.runs.store import failure_of, read_object
 
 SCORES = ("evaluation.mean", "average_regret", "average_gap")  # a finished run has one of them
-CHECKED = (*SCORES, "evaluation.episodes", "optimal_value")
+NUMBERS = (*SCORES, "evaluation.episodes", "optimal_value")
 COLUMNS = (
     *("run", "group", "root", "suite", "agent", "task", "hash", "seed", "status", "problem"),
     *("identity", "config", "inputs", "label", "words", "eval_episodes", "versions", "solvable"),
@@ -72,11 +72,9 @@ def load(root: Path, may_be_empty: bool = False) -> Loaded:
             plans += [(folder, planned) for planned in remembered(folder)]
         if folder.name.startswith("seed_"):
             if any(not name.startswith(".") for name in (*names, *files)):  # else: nothing begun
-                row, lines = _read_run(folder)
-                rows.append(row)
-                values += lines
+                rows.append(_read_run(folder, values))
             names.clear()
-    _check_groups(rows)
+    _mark_copies(rows)
     rows += _planned(plans, rows)
     if not rows and not may_be_empty:
         raise UserError(
@@ -117,8 +115,8 @@ def read_facts(root: Path, given: Path | None = None) -> dict[str, Any] | None:
     return {**content, "facts": rows, "file": file}
 
 
-def _read_run(folder: Path) -> tuple[dict[str, Any], Values]:
-    """The row of a run, and its curves if it is finished."""
+def _read_run(folder: Path, values: Values) -> dict[str, Any]:
+    """The row of a run; its curves are added to `values` if it is finished."""
     *above, suite, agent, group, seed = ("", "", "", *folder.parts)
     task, _, digest = group.rpartition("-")
     number = seed.removeprefix("seed_")
@@ -133,15 +131,14 @@ def _read_run(folder: Path) -> tuple[dict[str, Any], Values]:
         if not done.exists():
             for name in ("metrics.jsonl", "eval.jsonl"):
                 _read_lines(folder / name, torn_end=True)
-            return row, []
-        summary = dict(flatten(read_object(done, f"remove {done} and {REPEAT}")))
-        _check_summary(summary, done)
-        curves = _read_curves(folder)
+            return row
+        summary = _read_summary(done)
+        values += _read_curves(folder)
     except UserError as error:
-        return row | {"status": "damaged", "problem": str(error)}, []
+        return row | {"status": "damaged", "problem": str(error)}
     entries = {key: value for key, value in summary.items() if key not in row and value is not None}
     row |= {"status": "finished", "versions": _read_versions(folder)}
-    return row | entries | {"solvable": "solved_at" in summary}, curves
+    return row | entries | {"solvable": "solved_at" in summary}
 
 
 def _read_spec(folder: Path) -> RunSpec:
@@ -161,30 +158,37 @@ def _read_spec(folder: Path) -> RunSpec:
     return spec
 
 
-def _check_summary(summary: Mapping[str, Any], done: Path) -> None:
-    for key in CHECKED:
-        value = summary.get(key)
-        if value is not None and not _is_number(value):
+def _read_summary(done: Path) -> dict[str, Any]:
+    """The entries of DONE; one of `SCORES` must be a number."""
+    remedy = f"remove it and {REPEAT}"
+    summary = dict(flatten(read_object(done, remedy)))
+    known = {key: summary[key] for key in NUMBERS if summary.get(key) is not None}
+    for key, value in known.items():
+        if not _is_number(value):
             raise UserError(
-                f"{done} is damaged ({key} is {value!r}, not a finite number);"
-                f" remove it and {REPEAT}"
+                f"{done} is damaged ({key} is {value!r}, not a finite number); {remedy}"
             )
-    if all(summary.get(key) is None for key in SCORES):
-        raise UserError(f"{done} has no score ({', '.join(SCORES)}); remove it and {REPEAT}")
+    if not known.keys() & set(SCORES):
+        raise UserError(f"{done} has no score ({', '.join(SCORES)}); {remedy}")
+    return summary
 
 
 def _read_curves(folder: Path) -> Values:
     metrics, evaluations = folder / "metrics.jsonl", folder / "eval.jsonl"
     if not metrics.exists():
         raise UserError(f"{metrics} cannot be read (it is missing); move {folder} elsewhere")
-    names = {metrics: None, evaluations: ("mean", "median")}
-    return [
-        (str(folder), line["step"], tag if known is None else f"eval/{tag}", value)
-        for file, known in names.items()
-        for line in _read_lines(file)
+    curves = [
+        (str(folder), line["step"], tag, value)
+        for line in _read_lines(metrics)
         for tag, value in line.items()
-        if tag != "step" and (known is None or tag in known)
     ]
+    curves += [
+        (str(folder), line["step"], f"eval/{tag}", line[tag])
+        for line in _read_lines(evaluations)
+        for tag in ("mean", "median")
+        if tag in line
+    ]
+    return [row for row in curves if row[2] != "step"]
 
 
 def _read_lines(file: Path, torn_end: bool = False) -> list[dict[str, Any]]:
@@ -234,21 +238,13 @@ def _read_versions(folder: Path) -> str | None:
         return None
 
 
-def _check_groups(rows: list[dict[str, Any]]) -> None:
-    """Mark copies of a run, and runs whose score is of another kind than that of their group."""
+def _mark_copies(rows: list[dict[str, Any]]) -> None:
+    """A second copy of a run is damaged."""
     seen: dict[tuple[str, int], str] = {}
-    kinds: dict[str, str] = {}
     for row in (row for row in rows if row["status"] != "damaged"):
-        key, problem = (row["identity"], row["seed"]), ""
-        if key in seen:
-            problem = f"{row['run']} is a copy of {seen[key]}; remove one of them"
-        seen.setdefault(key, row["run"])
-        if row["status"] == "finished":
-            own = next(name for name in SCORES if name in row)
-            kind = kinds.setdefault(row["identity"], own)
-            if kind not in row:
-                problem = f"{row['run']}/DONE has no {kind}; remove it and {REPEAT}"
-        if problem:
+        first = seen.setdefault((row["identity"], row["seed"]), row["run"])
+        if first != row["run"]:
+            problem = f"{row['run']} is a copy of {first}; remove one of them"
             row |= {"status": "damaged", "problem": problem}
 
 

@@ -112,9 +112,15 @@ def score_runs(runs: pd.DataFrame) -> pd.DataFrame:
     named = runs.merge(names, on="identity", how="left")
     for column in ("task", "agent"):
         named[f"{column}_name"] = named[f"{column}_name"].fillna(named[column])
-    named["kind"] = _kinds(named)
-    numbers = [_numbers(row) for row in named.to_dict("records")]
-    named[["raw", "score"]] = np.array(numbers, dtype=float).reshape(-1, 2)
+    done = finished(named).to_dict("records")
+    bare = {run["task_name"] for run in done if not run.get("optimal_value", np.nan) > 0}
+    columns = ["kind", "raw", "score"]
+    numbers = pd.DataFrame(
+        [_numbers(run, run["task_name"] in bare) for run in done],
+        columns=columns,
+        index=finished(named).index,
+    )
+    named[columns] = numbers.reindex(named.index)
     keys = named[["task_name", "agent", "agent_name", "seed"]].itertuples(index=False)
     places = [(natural(key[0]), *agent_order(key[1]), *key[2:]) for key in keys]
     order = sorted(range(len(named)), key=places.__getitem__)
@@ -221,23 +227,23 @@ def curve_of(curves: pd.DataFrame, runs: Sequence[str], tag: str) -> tuple[IntAr
     """Steps (n,) and values (n_seeds, n) of `tag`, at the steps that all `runs` have.
 
     If a run has several values at one step, the last one counts. Training returns are averaged in
-    `BINS` intervals of equal length; of other curves at most `POINTS` points remain.
+    `BINS` intervals of equal length, where an interval without values repeats the one before; of
+    other curves at most `POINTS` points remain.
     """
     own = curves[(curves["tag"] == tag) & curves["run"].isin(runs)]
-    measured = [own[own["run"] == run] for run in runs]
-    if not measured or any(one.empty for one in measured):
-        return np.empty(0, dtype=np.int64), np.empty((len(measured), 0))
-    if tag == RETURN:
-        edges = np.linspace(0, max(one["step"].max() for one in measured), BINS + 1)[1:]
-        values = np.array([_binned(one, edges) for one in measured])
-        known = ~np.isnan(values).any(0)
-        return np.ceil(edges[known]).astype(np.int64), values[:, known]
-    by_step = [dict(zip(one["step"], one["value"], strict=True)) for one in measured]
-    steps = np.array(sorted(set.intersection(*(set(one) for one in by_step))), dtype=np.int64)
-    chosen = np.unique(np.linspace(0, steps.size - 1, POINTS).round().astype(np.int64))
-    steps = steps[chosen] if steps.size else steps
-    values = np.array([[one[step] for step in steps.tolist()] for one in by_step], dtype=float)
-    return steps, values.reshape(len(measured), steps.size)
+    form: Any = {"index": "run", "columns": "step", "values": "value"}
+    if tag == RETURN and len(own):
+        ends = np.linspace(0, own["step"].max(), BINS + 1)[1:]
+        own = own.assign(step=ends[np.searchsorted(ends, own["step"])])
+        grid = own.pivot_table(**form, aggfunc="mean").reindex(columns=ends).ffill(axis="columns")
+    else:
+        grid = own.pivot_table(**form, aggfunc="last")
+    grid = grid.reindex(list(runs)).dropna(axis="columns")
+    if tag != RETURN and grid.shape[1]:
+        grid = grid.iloc[
+            :, np.unique(np.linspace(0, grid.shape[1] - 1, POINTS).round().astype(int))
+        ]
+    return np.ceil(grid.columns.to_numpy(float)).astype(np.int64), grid.to_numpy(float)
 
 
 def missing_runs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -329,39 +335,18 @@ def _distinct(
     ]
 
 
-def _kinds(runs: pd.DataFrame) -> list[str | None]:
-    """The kind of each run, the same for its whole group; None if none of it is finished."""
-    kinds: dict[str, str] = {}
-    bare = set()  # tasks with a run that has no V*, for which the fraction of V* is not used
-    for identity, group in finished(runs).groupby("identity"):
-        first = group.iloc[0]
-        if pd.notna(first.get("evaluation.mean")):
-            kinds[identity] = "deep" if game_of(first["task"]) is None else "atari"
-        elif pd.isna(first.get("average_regret")):
-            kinds[identity] = "game"
-        else:
-            kinds[identity] = "mdp"
-            if "optimal_value" not in group or not (group["optimal_value"].fillna(0) > 0).all():
-                bare.add(first["task_name"])
-    return [
-        "regret" if kinds.get(identity) == "mdp" and task in bare else kinds.get(identity)
-        for task, identity in runs[["task_name", "identity"]].values
-    ]
+def _numbers(run: Mapping[str, Any], is_bare: bool) -> tuple[str, float, float]:
+    """The kind of a finished run, its raw number and its score.
 
-
-def _numbers(run: Mapping[str, Any]) -> tuple[float, float]:
-    """The raw number of a run and its score."""
-    if run["status"] != "finished":
-        return np.nan, np.nan
-    raw = float(run[KINDS[run["kind"]].key])
-    if run["kind"] == "atari":
-        return raw, float(normalise(run["task"], raw))
-    return raw, 1 - raw / run["optimal_value"] if run["kind"] == "mdp" else raw
-
-
-def _binned(measured: pd.DataFrame, edges: Array) -> Array:
-    """The mean value in each interval; an interval without values repeats the one before."""
-    index = np.searchsorted(edges, measured["step"].to_numpy())
-    means = measured["value"].groupby(index).mean().reindex(range(len(edges)))
-    filled: Array = means.ffill().to_numpy(dtype=np.float64)
-    return filled
+    is_bare  whether a finished run of the task has no V* above 0
+    """
+    if pd.notna(run.get("evaluation.mean")):
+        kind = "deep" if game_of(run["task"]) is None else "atari"
+    elif pd.notna(run.get("average_regret")):
+        kind = "regret" if is_bare else "mdp"
+    else:
+        kind = "game"
+    raw = float(run[KINDS[kind].key])
+    if kind == "atari":
+        return kind, raw, float(normalise(run["task"], raw))
+    return kind, raw, 1 - raw / run["optimal_value"] if kind == "mdp" else raw

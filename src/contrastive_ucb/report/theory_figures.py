@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,131 +15,41 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.facts.measure import Record
-from contrastive_ucb.facts.plan import Plan
+from contrastive_ucb.facts.plan import Plan, Record
 from contrastive_ucb.facts.rows import Row
 from contrastive_ucb.facts.rules import floored_fit, sizes_of
 from contrastive_ucb.report.plots import (
     GRAY,
     ROW,
-    Curve,
     color_of,
-    curve_figure,
-    draw_solved,
     drawn,
-    palette,
+    panels,
     plain_ticks,
     save_svg,
 )
 from contrastive_ucb.report.scores import mean_interval
 
 Records = Mapping[str, Record]
-HALF, WHOLE = (-0.5, "slope $k^{-1/2}$"), (-1.0, "slope $k^{-1}$")
 MAIN = color_of("contrastive-ucb")
-
-
-@dataclass(frozen=True)
-class Curves:
-    """A figure of curves over rounds: label -> (run, measure)."""
-
-    title: str
-    ylabel: str
-    lines: Mapping[str, tuple[str, str]]
-    slope: tuple[float, str] | None = None
-
-
-CURVES = {
-    "F1": Curves("F1: model error", "squared L1 error", {
-        "zeta": ("mdp/contrastive-ucb", "zeta"),
-        "xi": ("mdp/contrastive-ucb", "xi"),
-        "zeta, exact": ("mdp-exact", "zeta"),
-    }, WHOLE),
-    "F2": Curves("F2: average regret", "average regret", {
-        "contrastive-ucb": ("mdp/contrastive-ucb", "average_regret"),
-        "no-bonus": ("mdp-control/no-bonus", "average_regret"),
-        "uniform": ("mdp-control/uniform", "average_regret"),
-    }, HALF),
-    "F3": Curves("F3: near-optimism", "value", {
-        "$\\bar V_1 - V^*$": ("mdp/contrastive-ucb", "optimism"),
-        "allowed bias": ("mdp/contrastive-ucb", "allowed_bias"),
-    }),
-    "F4": Curves("F4: finite class", "squared L1 error", {
-        "zeta": ("finite/mdp", "zeta"),
-        "its bound": ("finite/mdp", "recovery_bound"),
-        "zeta, tiny": ("finite/tiny", "zeta"),
-        "its bound, tiny": ("finite/tiny", "recovery_bound"),
-    }),
-    "F5": Curves("F5: elliptical potential", "left side / right side", {
-        "first inequality": ("same-data", "potential"),
-        "last, as printed": ("same-data", "potential_printed"),
-        "last, corrected": ("same-data", "potential_corrected"),
-    }),
-    "F6": Curves("F6: practical bonus over $(s,a)$", "bonus", {
-        "sum: mean": ("practical/sum", "bonus_mean"),
-        "sum: spread": ("practical/sum", "bonus_spread"),
-        "printed: mean": ("practical/averaged", "bonus_mean"),
-        "printed: spread": ("practical/averaged", "bonus_spread"),
-    }),
-    "F9": Curves("F9: average regret of the peers", "average regret", {
-        **{agent: (f"mdp/{agent}", "average_regret")
-           for agent in ("contrastive-ucb", "rep-ucb", "lsvi-ucb", "ucbvi")},
-        "exact negatives": ("mdp-exact", "average_regret"),
-    }),
-    "F10": Curves("F10: three fits to the same data", "zeta / zeta of max. likelihood", {
-        "sampled": ("same-data", "zeta_sampled / zeta_likelihood"),
-        "exact": ("same-data", "zeta_exact / zeta_likelihood"),
-    }),
-    "F11": Curves("F11: average duality gap", "gap", {
-        size: (f"game-long/game-{size}", "average_gap") for size in ("2x2", "3x3")
-    }, HALF),
-    "F12": Curves("F12: bounds around V_Nash", "distance from V_Nash", {
-        f"{name}, {size}": (f"game/game-{size}", measure)
-        for size in ("2x2", "3x3")
-        for name, measure in (("above", "upper_slack"), ("below", "lower_slack"))
-    }),
-    "F13": Curves("F13: gap of the CCE", "largest gap / $\\iota_k$", {
-        size: (f"game/game-{size}", "cce_over_iota") for size in ("2x2", "3x3")
-    }),
-}  # fmt: skip
-SWEEPS: dict[str, tuple[str, dict[str, str], bool]] = {  # title, run: variable, logarithmic axes
-    "F14": (
-        "F14: wrong rank, tilted $P^-$",
-        {"rank": "rank of the model", "tilt": "tilt of $P^-$"},
-        False,
-    ),
-    "F15": (
-        "F15: growth of the model error",
-        {"true-rank": "d", "actions": "A", "tilt": "1/C_S^-"},
-        True,
-    ),
-}
 LOCKS = {"lock-exact": "exact negatives", "lock-sampled": "sampled negatives"}
 CONTROLS = ("no-bonus", "epsilon-greedy", "uniform")
-EXPONENTS = {  # fact and part: the quantity whose exponent it is
-    ("F1", "zeta"): "model error zeta, in k",
-    ("F1", "xi"): "model error xi, in k",
-    ("F2", "contrastive-ucb"): "average regret, in k",
-    ("F11", "2x2"): "duality gap 2x2, in k",
-    ("F11", "3x3"): "duality gap 3x3, in k",
-    ("F15", "1/C_S^-"): "zeta, in $1/C_S^-$",
-    ("F15", "A"): "zeta, in A",
-    ("F15", "d"): "zeta, in d",
-    ("F8", "exponent"): "rounds on the lock, in H",
-}
+DRAWINGS: Mapping[str, Any] = tomllib.loads(
+    files("contrastive_ucb.report").joinpath("templates/fact_figures.toml").read_text("utf-8")
+)
+CURVES, SWEEPS = DRAWINGS["curves"], DRAWINGS["sweeps"]
 FIGURES = (*CURVES, "F7", "F8", *SWEEPS, "headline")
 
 
 def write_figures(out: Path, plan: Plan, records: Records, rows: Sequence[Row]) -> list[Path]:
     """Write every figure whose runs were measured to <out>/figures as SVG."""
-    figures = {}
-    for name in FIGURES:
-        with suppress(KeyError):  # the runs of this fact were not requested
-            figures[name] = fact_figure(name, plan, records, rows)
     folder = out / "figures"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, figure in figures.items():
-        save_svg(figure, folder / f"{name}.svg")
-    return [folder / f"{name}.svg" for name in figures]
+    written = []
+    for name in FIGURES:
+        with suppress(KeyError):  # the runs of this fact were not requested
+            save_svg(fact_figure(name, plan, records, rows), folder / f"{name}.svg")
+            written.append(folder / f"{name}.svg")
+    return written
 
 
 def fact_figure(name: str, plan: Plan, records: Records, rows: Sequence[Row]) -> Figure:
@@ -152,17 +63,17 @@ def fact_figure(name: str, plan: Plan, records: Records, rows: Sequence[Row]) ->
             [_sweep(records, plan, run, "solved_at") for run in ("horizon", "long-horizon")]
         )
     if name in SWEEPS:
-        title, variables, log = SWEEPS[name]
+        variables = SWEEPS[name]["runs"]
         sweeps = {v: _sweep(records, plan, run, "zeta", v) for run, v in variables.items()}
-        return _sweeps_figure(sweeps, title, log)
+        return _sweeps_figure(sweeps, SWEEPS[name]["title"], SWEEPS[name]["log"])
     drawing = CURVES[name]
-    styles = palette(list(drawing.lines))
-    curves: list[Curve] = []
-    for label, (run, measure) in drawing.lines.items():
-        record = records[run]
-        values = record.ratio(measure)
-        curves.append(Curve(label, record.rounds, values, styles[label], main=not curves))
-    figure = curve_figure(curves, title=drawing.title, ylabel=drawing.ylabel, slope=drawing.slope)
+    lines = {
+        label: (records[run].rounds, records[run].curve(measure))
+        for label, (run, measure) in drawing["lines"].items()
+    }
+    labels: Any = {"xlabel": "round $k$", "ylabel": drawing["ylabel"]}
+    slope = drawing.get("slope")
+    figure = panels({drawing["title"]: lines}, log=True, slope=slope, **labels)
     if name == "F4":
         (axes,) = figure.axes
         axes.axhline(4.0, color=GRAY, linewidth=1)  # the largest possible zeta
@@ -172,8 +83,9 @@ def fact_figure(name: str, plan: Plan, records: Records, rows: Sequence[Row]) ->
 
 def headline_figure(rows: Sequence[Row]) -> Figure:
     """Measured exponents with intervals and targets: rates in k above, growth in sizes below."""
-    by_name = {(row.fact, row.part): row for row in rows}
-    shown = [(text, by_name[key]) for key, text in EXPONENTS.items() if key in by_name]
+    by_name = {f"{row.fact} {row.part}": row for row in rows}
+    exponents = DRAWINGS["exponents"].items()
+    shown = [(text, by_name[name]) for name, text in exponents if name in by_name]
     if not shown:
         raise KeyError("no exponent was measured")
     rates = [pair for pair in shown if (pair[1].limit or 0) < 0]
@@ -263,14 +175,17 @@ def _solved_figure(records: Records) -> Figure:
     counts = {}
     for name, title in LOCKS.items():
         runs = {"contrastive-ucb": name, **{agent: f"{name}-control/{agent}" for agent in CONTROLS}}
-        solved = {
-            agent: np.isfinite(records[run].total("solved_at")) for agent, run in runs.items()
-        }
-        counts[title] = {agent: (int(one.sum()), len(one)) for agent, one in solved.items()}
-    with drawn(0.8 + 2 * ROW * 5) as figure:
+        at = {agent: records[run].total("solved_at") for agent, run in runs.items()}
+        counts[title] = {agent: (int(np.isfinite(x).sum()), len(x)) for agent, x in at.items()}
+    with drawn(1.0 + 2 * ROW * 6) as figure:
         for axes, (title, one) in zip(figure.subplots(2, 1), counts.items(), strict=True):
-            draw_solved(axes, one)
-            axes.set_title(f"F7: seeds that solved the lock, {title}", fontsize=9)
+            colors = [color_of(agent) for agent in one]
+            bars = axes.barh(list(one), [count for count, _ in one.values()], color=colors)
+            axes.bar_label(bars, [f"{count} of {n}" for count, n in one.values()], padding=4)
+            most = max(n for _, n in one.values())
+            axes.set(xlim=(0, 1.2 * most), title=f"F7: {title}", xlabel="solved seeds")
+            axes.invert_yaxis()
+            axes.grid(axis="y", visible=False)
     return figure
 
 

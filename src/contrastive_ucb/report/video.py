@@ -14,17 +14,18 @@ does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from math import ceil, floor, log10
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 from PIL import Image, ImageDraw, ImageFont
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.core.files import publish_file
+from contrastive_ucb.core.files import draft
 from contrastive_ucb.envs.frames import Picture
 from contrastive_ucb.evaluation.playback import Moment
 
@@ -94,15 +95,11 @@ def strip_chart(series: Sequence[float], width: int, height: int) -> Picture:
     labels = [f"{high:g}", f"{low:g}"]
     left = SHARPNESS * (MARGIN + ceil(max(_font(12).getlength(label) for label in labels)))
     top, bottom = SHARPNESS * 8, SHARPNESS * (height - 8)
-    for level, label in zip((high, low), labels, strict=True):
-        y = _between(level, low, high, bottom, top)
+    for y, label in zip((top, bottom), labels, strict=True):
         pen.line([(left, y), (big.width, y)], FAINT, SHARPNESS)
         pen.text((left - 4 * SHARPNESS, y), label, INK, _font(12 * SHARPNESS), anchor="rm")
     x = left + np.arange(len(series)) * (big.width - left - 5 * SHARPNESS) / span
-    points = [
-        (at, _between(value, low, high, bottom, top))
-        for at, value in zip(x.tolist(), series, strict=True)
-    ]
+    points = list(zip(x.tolist(), np.interp(series, [low, high], [bottom, top]), strict=True))
     if points:
         pen.line([(points[-1][0], top), (points[-1][0], bottom)], FAINT, SHARPNESS)
         pen.line(points, CURVE, 2 * SHARPNESS)
@@ -118,16 +115,9 @@ def value_range(series: Sequence[float]) -> tuple[float, float]:
     if not any(series):
         return 0.0, 1.0
     least, most = min(series), max(series)
-    unit = rounded_up(max(most - least, max(abs(least), abs(most)) / FLATNESS))
-    low = floor(least / unit)
-    return low * unit, max(ceil(most / unit), low + 1) * unit
-
-
-def rounded_up(value: float) -> float:
-    """The smallest of 1, 2 and 5 times a power of ten that is at least a positive value."""
-    power = 10.0 ** floor(log10(value))
-    digits = (1, 2, 5, 10, 20)  # 20 in case the logarithm was rounded down
-    return next(power * digit for digit in digits if power * digit >= value)
+    most = max(most, least + max(abs(least), abs(most)) / FLATNESS)
+    ticks = MaxNLocator(2, steps=[1, 2, 5, 10]).tick_values(least, most)
+    return float(ticks[0]), float(ticks[-1])
 
 
 def has_encoder() -> bool:
@@ -152,7 +142,6 @@ def video_path(asked: Path) -> Path:
 
 def write_video(path: Path, frames: Iterable[Picture], frames_per_second: float) -> int:
     """Write the frames to an .mp4 or .gif file atomically; returns their number."""
-    write = _write_gif if path.suffix.lower() == ".gif" else _write_mp4
     count = 0
 
     def counted() -> Iterator[Picture]:
@@ -163,45 +152,30 @@ def write_video(path: Path, frames: Iterable[Picture], frames_per_second: float)
 
     path.parent.mkdir(parents=True, exist_ok=True)
     ending = path.suffix.lower()  # the encoder uses it
-    publish_file(path, lambda draft: write(draft, counted(), frames_per_second), ending)
+    write = _write_gif if ending == ".gif" else _write_mp4
+    with draft(path, ending) as new:
+        write(new, counted(), frames_per_second)
     return count
 
 
 def _write_mp4(path: Path, frames: Iterator[Picture], frames_per_second: float) -> None:
     import imageio.v2
 
-    open_writer: Callable[..., Any] = imageio.v2.get_writer
-    with open_writer(
-        path,
-        format="FFMPEG",
-        mode="I",
-        fps=frames_per_second,
-        codec="libx264",
-        quality=8,
-        pixelformat="yuv420p",  # supported by every player
-        macro_block_size=2,
-        ffmpeg_log_level="error",
-    ) as writer:
+    # yuv420p is supported by every player
+    look: dict[str, Any] = {"codec": "libx264", "quality": 8, "pixelformat": "yuv420p"}
+    look |= {"fps": frames_per_second, "macro_block_size": 2, "ffmpeg_log_level": "error"}
+    open_writer: Any = imageio.v2.get_writer
+    with open_writer(path, format="FFMPEG", mode="I", **look) as writer:
         for frame in frames:
             writer.append_data(frame)
 
 
 def _write_gif(path: Path, frames: Iterator[Picture], frames_per_second: float) -> None:
     first = Image.fromarray(next(frames))
-    hundredths = max(2, round(100 / frames_per_second))  # viewers slow down faster GIFs
-    first.save(
-        path,
-        format="GIF",
-        save_all=True,
-        append_images=(Image.fromarray(frame) for frame in frames),
-        duration=10 * hundredths,
-        loop=0,
-    )
-
-
-def _between(value: float, low: float, high: float, start: float, end: float) -> float:
-    """Map value from [low, high] to [start, end]."""
-    return start + (value - low) / (high - low) * (end - start)
+    others = (Image.fromarray(frame) for frame in frames)
+    duration = 10 * max(2, round(100 / frames_per_second))  # ms; viewers slow down faster GIFs
+    look: dict[str, Any] = {"save_all": True, "append_images": others, "loop": 0}
+    first.save(path, format="GIF", duration=duration, **look)
 
 
 @cache

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -52,8 +53,6 @@ class NoisyLinear(nn.Module):
         initializer: Initializer = "torch",
     ):
         super().__init__()
-        if outputs % groups:
-            raise ValueError(f"outputs must be a multiple of groups, got {outputs} and {groups}")
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
         self.bias = nn.Parameter(torch.empty(outputs))
         self.is_noisy, self.rounded = sigma0 > 0, rounded
@@ -82,16 +81,17 @@ class NoisyLinear(nn.Module):
         trained = (self.weight, self.weight_sigma, self.bias, self.bias_sigma)
         parts = (*trained, self.noise_in, self.noise_out)
         version = tuple(number for x in parts for number in (x.data_ptr(), x._version))
-        is_cached = self._cache is not None and self._cache[0] == version
-        noisy = self._cache[1] if self._cache and is_cached else self._add_noise()
-        self._cache = None if torch.is_grad_enabled() else (version, noisy)
-        return noisy if torch.is_grad_enabled() else [x.detach() for x in noisy]
-
-    @torch.enable_grad()
-    def _add_noise(self) -> list[Tensor]:
-        outer = self.noise_out.view(len(self.noise_in), -1, 1) * self.noise_in.unsqueeze(1)
-        weight = torch.addcmul(self.weight, self.weight_sigma, outer.flatten(0, 1))
-        return [weight, torch.addcmul(self.bias, self.bias_sigma, self.noise_out)]
+        if self._cache is None or self._cache[0] != version:
+            outer = self.noise_out.view(len(self.noise_in), -1, 1) * self.noise_in.unsqueeze(1)
+            with torch.enable_grad():
+                weight = torch.addcmul(self.weight, self.weight_sigma, outer.flatten(0, 1))
+                bias = torch.addcmul(self.bias, self.bias_sigma, self.noise_out)
+            self._cache = version, [weight, bias]
+        noisy = self._cache[1]
+        if torch.is_grad_enabled():
+            self._cache = None
+            return noisy
+        return [x.detach() for x in noisy]
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the cache: tensors with a gradient history cannot be copied."""
@@ -101,7 +101,8 @@ class NoisyLinear(nn.Module):
         """Draw new noise as new tensors; a pending backward pass may need the old ones."""
         if self.is_noisy:
             inputs = self.noise_in.numel()
-            noise = factor_noise(rng, inputs + len(self.noise_out), self.weight.device)
+            x = rng.standard_normal(inputs + len(self.noise_out), dtype=np.float32)
+            noise = torch.from_numpy(np.copysign(np.sqrt(np.abs(x)), x)).to(self.weight.device)
             self.noise_in = noise[:inputs].view_as(self.noise_in)
             self.noise_out = noise[inputs:]
             self._cache = None
@@ -143,25 +144,26 @@ class DuelingHead(nn.Module):
         initializer: Initializer = "torch",
     ):
         super().__init__()
-        if streams not in ((1, 2) if dueling else (1,)):
-            raise ValueError(f"streams must be 1, or 2 with dueling, got {streams} with {dueling=}")
         self.shape = (n_actions, n_atoms)
         self.width = hidden
         self.gradient_scale = gradient_scale
-
-        def layer(inputs: int, outputs: int, groups: int = 1, rounded: Any = None) -> NoisyLinear:
-            return NoisyLinear(
-                inputs, outputs, rng, sigma0, groups, rounded, bias_sigma, initializer
-            )
-
-        self.first = layer(inputs, streams * hidden, streams, rounded)
+        layer = partial(
+            NoisyLinear, rng=rng, sigma0=sigma0, bias_sigma=bias_sigma, initializer=initializer
+        )
+        self.first = layer(inputs, streams * hidden, groups=streams, rounded=rounded)
         self.advantage = layer(hidden, n_actions * n_atoms)
         self.value = layer(hidden, n_atoms) if dueling else None
 
     def forward(self, latent: Tensor, noisy: bool = True) -> Tensor:
         """latent (B, ...); returns logits, or values with N = 1, (B, A, N)."""
-        scaled = scale_gradient(latent, self.gradient_scale)
-        return self.logits(self.hidden(scaled, noisy), noisy)
+        hidden = self.hidden(scale_gradient(latent, self.gradient_scale), noisy)
+        flat: Tensor = self.advantage(hidden[:, -self.width :], noisy)
+        advantage = flat.view(-1, *self.shape)
+        if self.value is None:
+            return advantage
+        # With one stream, value and advantage read the same columns.
+        value: Tensor = self.value(hidden[:, : self.width], noisy)
+        return (value.unsqueeze(1) - advantage.mean(1, keepdim=True)) + advantage
 
     def projection(self, latent: Tensor) -> Tensor:
         """The first layer of both streams, before its ReLU and without noise: SPR's projection.
@@ -178,16 +180,6 @@ class DuelingHead(nn.Module):
         """
         out: Tensor = self.first(flatten(latent), noisy)
         return out.relu()
-
-    def logits(self, hidden: Tensor, noisy: bool = True) -> Tensor:
-        """hidden (B, streams * hidden), as `hidden` returns it; returns (B, A, N)."""
-        flat: Tensor = self.advantage(hidden[:, -self.width :], noisy)
-        advantage = flat.view(-1, *self.shape)
-        if self.value is None:
-            return advantage
-        # With one stream, value and advantage read the same columns.
-        value: Tensor = self.value(hidden[:, : self.width], noisy)
-        return (value.unsqueeze(1) - advantage.mean(1, keepdim=True)) + advantage
 
     def sample_noise(self, rng: np.random.Generator) -> None:
         """Draw new noise for every layer."""
@@ -206,9 +198,3 @@ class DuelingHead(nn.Module):
 def scale_gradient(x: Tensor, scale: float) -> Tensor:
     """x, bit for bit, with its gradient multiplied by `scale`."""
     return torch.lerp(x.detach(), x, scale)
-
-
-def factor_noise(rng: np.random.Generator, size: int, device: torch.device) -> Tensor:
-    """sign(x) sqrt|x| of standard normal x   (size,)"""
-    x = rng.standard_normal(size, dtype=np.float32)
-    return torch.from_numpy(np.copysign(np.sqrt(np.abs(x)), x)).to(device)

@@ -67,7 +67,7 @@ def rescaled(latent: Tensor) -> tuple[Tensor, Tensor]:
     low = rows.amin(1)
     width = rows.amax(1) - low
     width += width == 0
-    return (latent - _per_sample(low, latent)).div_(_per_sample(width, latent)), width
+    return _unflatten((rows - low[:, None]).div_(width[:, None]), latent), width
 
 
 def rescaled_gradient(gradient: Tensor, out: Tensor, width: Tensor) -> Tensor:
@@ -75,25 +75,20 @@ def rescaled_gradient(gradient: Tensor, out: Tensor, width: Tensor) -> Tensor:
 
     dy/dx is 1/w at each entry; the minimum moves all of y by (y - 1) / w, the maximum by -y / w.
     """
-    slope = gradient / _per_sample(width, out)
-    rows, values = flatten(slope), flatten(out)
+    rows, values = flatten(gradient) / width[:, None], flatten(out)
+    if values.device.type == "cpu":  # numpy's argmin is vectorized, torch's is not
+        array = values.numpy()
+        places = torch.from_numpy(np.stack([array.argmin(1), array.argmax(1)], 1))
+    else:
+        places = torch.stack([values.argmin(1), values.argmax(1)], 1)
     moment = (rows * values).sum(1)
-    ends = torch.stack([moment - rows.sum(1), -moment], 1)
-    rows.scatter_add_(1, _argmin_argmax(values), ends)
-    return rows.view(len(rows), *out.shape[2:], out.shape[1]).movedim(-1, 1)
+    rows.scatter_add_(1, places, torch.stack([moment - rows.sum(1), -moment], 1))
+    return _unflatten(rows, out)
 
 
-def _argmin_argmax(rows: Tensor) -> Tensor:
-    """Index of the smallest and the largest entry (B, 2) of each row (B, n), the first of ties."""
-    if rows.device.type == "cpu":  # numpy's is vectorized, torch's is not
-        array = rows.numpy()
-        return torch.from_numpy(np.stack([array.argmin(1), array.argmax(1)], 1))
-    return torch.stack([rows.argmin(1), rows.argmax(1)], 1)
-
-
-def _per_sample(values: Tensor, latent: Tensor) -> Tensor:
-    """Values (B,), shaped to broadcast against latents (B, ...)."""
-    return values.view(-1, *(1 for _ in latent.shape[1:]))
+def _unflatten(rows: Tensor, like: Tensor) -> Tensor:
+    """Rows in the shape of `like`; the inverse of `flatten`."""
+    return rows.view(len(rows), *like.shape[2:], like.shape[1]).movedim(-1, 1)
 
 
 class _Rescale(torch.autograd.Function):

@@ -8,6 +8,7 @@
 | L_h          | `shared_loss` | (H,)          | positives against common negatives            |
 | L_h          | `paper_loss`  | (H,)          | one label per tuple, as in the paper          |
 | phi^, psi^   | `Fitted`      |               | trained networks in the gauge of erratum E3   |
+| argmin of L  | `train`       |               | AdamW on all steps h together                 |
 
 Weights have a leading axis H, so a layer is one batched product for all steps. 1/f is never formed.
 """
@@ -15,19 +16,20 @@ Weights have a leading axis H, so a layer is one batched product for all steps. 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import nan, pi, sqrt
+from math import ceil, nan, pi, sqrt
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
 from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.data.observations import Floats, Negatives, ObservationData
+from contrastive_ucb.data.sampler import Sampler
 
 Weights = dict[str, Tensor]
-Observations = Array | NDArray[np.float32]
+Observations = Array | Floats
 SAFE = 40.0  # the product of two exponentials of at most this exponent is normal in float32
 TINY = 1e-30  # lower bound on sums of exponentials before the logarithm
 
@@ -283,3 +285,114 @@ def _normal(random: np.random.Generator, shape: tuple[int, ...], fan_in: int) ->
 
 def _float64(tensor: Tensor) -> Array:
     return tensor.double().numpy()
+
+
+# Training: AdamW on all steps h together (line 6)
+#
+# Every round starts from new random weights unless a warm start is requested. Early data comes
+# mostly from absorbing states, and a softmax that is saturated on it does not recover: in a pilot,
+# warm starts never solved RichLock.
+
+READ: dict[Sampler, tuple[str, ...]] = {  # the arrays of the data that training uses
+    "shared": ("observation", "action", "following"),
+    "paper": ("observation", "action", "contrast", "label"),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the networks are trained in a round; names and defaults as in `NeuralConfig`.
+
+    fit_steps     minimum number of optimizer steps
+    epochs        minimum number of passes over the data
+    final_rate    fraction of the learning rate to which it decays linearly
+    weight_decay  of AdamW; it removes the initial random weights where the data does not
+                  determine the function
+    """
+
+    sampler: Sampler
+    fit_steps: int
+    epochs: float
+    batch_size: int
+    n_negatives: int
+    learning_rate: float
+    final_rate: float
+    weight_decay: float
+    standardise: str
+
+
+def train(
+    start: Weights,
+    shape: NeuralClass,
+    data: ObservationData,
+    negatives: Negatives,
+    recipe: Recipe,
+    random: np.random.Generator,
+) -> Fitted:
+    """Train phi~ and psi~ of all steps from the weights `start`; the gauge is not fixed yet."""
+    weights = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
+    shift, scale = _moments(data, recipe.standardise == "on")
+    rate = torch.tensor(recipe.learning_rate)
+    optimizer = torch.optim.AdamW(
+        list(weights.values()), lr=rate, weight_decay=recipe.weight_decay, fused=True
+    )
+    horizon, room = data.action.shape
+    count, is_shared = recipe.batch_size, recipe.sampler == "shared"
+    tables = [torch.from_numpy(getattr(data, name)).flatten(0, 1) for name in READ[recipe.sampler]]
+    steps = max(recipe.fit_steps, ceil(recipe.epochs * int(data.n.max()) / count))
+    for step in range(steps):
+        rate.fill_(recipe.learning_rate * (1 - (1 - recipe.final_rate) * step / steps))
+        rows = (random.random((horizon, count)) * data.n[:, None]).astype(np.int64)
+        index = torch.from_numpy((rows + room * np.arange(horizon)[:, None]).ravel())
+        observation, action, following, *label = (
+            table.index_select(0, index).view(horizon, count, *table.shape[1:]) for table in tables
+        )
+        phi = log_phi_of(shape, weights, inputs(shape, observation, shift, scale), action)
+        if is_shared:
+            drawn = negatives.draw(data, recipe.n_negatives, random)
+            following = torch.cat([following, torch.from_numpy(drawn)], 1)
+        psi = log_psi(shape, weights, inputs(shape, following, shift, scale))
+        optimizer.zero_grad()
+        if is_shared:
+            parts = [phi.detach(), psi[:, :count].detach(), psi[:, count:].detach()]
+            of_phi, positive, negative = shared_slopes(parts[0], parts[1], parts[2])
+            slopes = [of_phi, torch.cat([positive, negative], 1)]
+        else:
+            parts = [phi.detach(), psi.detach(), *label]
+            slopes = list(paper_slopes(parts[0], parts[1], parts[2]))
+        torch.autograd.backward([phi, psi], slopes)
+        optimizer.step()
+    loss = shared_loss if is_shared else paper_loss
+    trained = {name: tensor.detach() for name, tensor in weights.items()}
+    log_mass = torch.zeros(horizon, shape.rank)
+    return Fitted(shape, trained, shift, scale, log_mass, float(loss(*parts).mean()))
+
+
+def _moments(data: ObservationData, standardizes: bool) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of the observations of each step, or 0 and 1   (H, 1, D) each"""
+    if not standardizes:
+        horizon, _, size = data.observation.shape
+        return torch.zeros(horizon, 1, size), torch.ones(horizon, 1, size)
+    steps = [_moments_of_step(data.observation[h, :n], h) for h, n in enumerate(data.n)]
+    mean, deviation = (torch.from_numpy(np.stack(part)) for part in zip(*steps, strict=True))
+    return mean, deviation
+
+
+def _moments_of_step(observations: Floats, step: int) -> tuple[Floats, Floats]:
+    """Computed in float64: in float32 the square of 1e25 is infinite and every input would be 0.
+
+    A coordinate that is constant up to rounding keeps its scale.
+    """
+    mean = observations.mean(0, dtype=np.float64, keepdims=True)
+    deviation = observations.std(0, dtype=np.float64, keepdims=True)
+    largest = np.abs(observations - mean).max(0)
+    with np.errstate(over="ignore"):
+        moments = [part.astype(np.float32) for part in (mean, deviation, largest)]
+    if not all(np.isfinite(part).all() for part in moments):
+        raise ArithmeticError(
+            f"observations of step {step} range from {observations.min():.3g} to"
+            f" {observations.max():.3g}, so their standardization exceeds 3.4e38, the limit of"
+            " float32; use standardise='off' or rescale them in the environment"
+        )
+    varies = deviation > np.maximum(1e-6, np.finfo(np.float32).eps * np.abs(mean))
+    return moments[0], np.where(varies, moments[1], np.float32(1))

@@ -16,7 +16,7 @@ The gradient of the K steps is written out at the end of the file, for speed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -73,7 +73,10 @@ class TransitionModel(nn.Module):
             self.second = linear(width, self.channels, rng)
             self.norm = nn.BatchNorm1d(width, track_running_stats=False)
         self.register_buffer("choices", torch.eye(n_actions), persistent=False)
-        self.register_buffer("inside", _inside(self.size), persistent=False)
+        inside = torch.ones(0, 9)
+        if self.size:
+            inside = F.unfold(torch.ones(1, 1, *self.size), 3, padding=1)[0].mT
+        self.register_buffer("inside", inside, persistent=False)
 
     def forward(self, latent: Tensor, actions: Tensor) -> Tensor:
         """The latents after 1 .. K actions.
@@ -81,9 +84,11 @@ class TransitionModel(nn.Module):
         latent   (B, *latent_shape)
         actions  (B, K)  a_t .. a_t+K-1; returns (K, B, *latent_shape)
         """
-        assert self.first.bias is not None
-        assert self.second.bias is not None
-        weights = Weights(
+        out: Tensor = _Unroll.apply(  # type: ignore[no-untyped-call]
+            latent,
+            self.action_shifts(actions),
+            self.norm.eps,
+            self.rounded or latent.dtype,
             self.first.weight[:, : self.channels].contiguous(),
             self.first.bias,
             self.norm.weight,
@@ -91,8 +96,7 @@ class TransitionModel(nn.Module):
             self.second.weight,
             self.second.bias,
         )
-        shifts = self.action_shifts(actions)
-        return unroll(latent, shifts, weights, self.norm.eps, self.rounded)
+        return out
 
     def action_shifts(self, actions: Tensor) -> Tensor:
         """The contribution of the action planes to the output of the first layer.
@@ -108,11 +112,6 @@ class TransitionModel(nn.Module):
         # The backward pass of a product is faster than that of an index.
         chosen = self.choices[actions.mT] @ kernels.flatten(1)
         return chosen.view(*chosen.shape[:2], *self.size, -1).movedim(-1, 2)
-
-
-def _inside(size: Sequence[int]) -> Tensor:
-    """1 where a weight of a padded 3x3 kernel meets a pixel   (H, W) -> (pixels, 9)"""
-    return F.unfold(torch.ones(1, 1, *size), 3, padding=1)[0].mT if size else torch.ones(0, 9)
 
 
 class SelfPrediction(nn.Module):
@@ -153,24 +152,7 @@ def spr_loss(predictions: Tensor, targets: Tensor, mask: Tensor, weights: Tensor
 # --- Unrolling the transition model, with an explicit gradient ---------------------------------
 
 
-class Weights(NamedTuple):
-    """Weights of one step; those of `first` apply to the latent only, actions enter as shifts."""
-
-    first: Tensor  # (width, C, 3, 3), or (width, C) for vectors
-    first_bias: Tensor
-    scale: Tensor  # (width,) gain of the batch norm
-    offset: Tensor
-    second: Tensor  # (C, width, 3, 3) or (C, width)
-    second_bias: Tensor
-
-
-def unroll(
-    latent: Tensor,
-    shifts: Tensor,
-    weights: Weights,
-    eps: float,
-    rounded: torch.dtype | None = None,
-) -> Tensor:
+class _Unroll(torch.autograd.Function):
     """The latents after 1 .. K steps. One step, from a latent x to the next one y:
 
     | forward                        | saved | backward                                            |
@@ -185,15 +167,12 @@ def unroll(
     latent   (B, *latent_shape)
     shifts   (K, B, width, ...)  `TransitionModel.action_shifts`
     eps      of the batch norm
-    rounded  data type of the inputs, weights and outputs of the two layers, forward and backward;
-             None: that of the latent; returns (K, B, *latent_shape)
+    factors  data type of the inputs, weights and outputs of the two layers, forward and backward
+    weights  weight and bias of `first` for the latent alone, (width, C, 3, 3) or (width, C) for
+             vectors, and (width,); gain and offset of the batch norm, (width,); weight and bias of
+             `second`; returns (K, B, *latent_shape)
     """
-    factors = rounded or latent.dtype
-    out: Tensor = _Unroll.apply(latent, shifts, eps, factors, *weights)  # type: ignore[no-untyped-call]
-    return out
 
-
-class _Unroll(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,

@@ -9,26 +9,17 @@ import json
 import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import gymnasium
 import numpy as np
 
-from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
 from contrastive_ucb.agents.deep.presets import suitable_threads
-from contrastive_ucb.agents.deep.rainbow import Rainbow
 from contrastive_ucb.agents.deep.trainer import DeepTrainer
-from contrastive_ucb.agents.simple.agent import Simple
-from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.core.checkpoint import (
-    latest_checkpoint,
-    load_checkpoint,
-    prune_checkpoints,
-    save_checkpoint,
-)
+from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import Event, ProgressListener
@@ -37,14 +28,15 @@ from contrastive_ucb.core.runtime import choose_device, keep_freed_memory
 from contrastive_ucb.core.runtime import threads as use_threads
 from contrastive_ucb.data.history import Frames
 from contrastive_ucb.data.replay import ReplayFiles
-from contrastive_ucb.envs.registry import make_deep_env
 from contrastive_ucb.evaluation.rollouts import digest
 from contrastive_ucb.evaluation.rollouts import evaluate as play_episodes
 from contrastive_ucb.runs.loop import resume as load_newest
-from contrastive_ucb.runs.loop import train, warm_up_remark
-from contrastive_ucb.runs.result import Callback, Result, observe, result_of_events
-from contrastive_ucb.runs.store import RunFolder, checkpoint_errors, find_run, save_folder
-from contrastive_ucb.runs.training import Training, training_of
+from contrastive_ucb.runs.loop import summary_of, train, warm_up_remark
+from contrastive_ucb.runs.result import Callback, Result, observe, result_of
+from contrastive_ucb.runs.save import save_folder, save_state
+from contrastive_ucb.runs.spec import RunSpec
+from contrastive_ucb.runs.store import RunFolder, checkpoint_errors, find_run
+from contrastive_ucb.runs.training import Training
 
 GymEnv = gymnasium.Env[Any, Any]
 EnvSource = str | GymEnv | Callable[[], GymEnv]
@@ -123,11 +115,11 @@ class DeepAgent:
         if threads is not None:
             check_size("threads", threads)
         self.device = choose_device(device)
-        self.training = Training(
-            env_id(env), algo, chosen, steps=1, seed=seed
-        )  # `learn` sets steps
+        # `learn` sets the number of steps.
+        self.training = Training(env_id(env), algo, chosen, steps=1, seed=seed)
         self.threads = threads or suitable_threads(self.training.frame_shape)
         self.trainer: DeepTrainer = self.training.trainer(self.device)
+        self.run_dir: Path | None = None  # where it was loaded from
         self._draws = stream(seed, "predict")  # not saved: training does not depend on it
 
     @property
@@ -146,8 +138,9 @@ class DeepAgent:
         return np.array(self.trainer.returns)
 
     def __repr__(self) -> str:
-        name, kept = type(self).__name__, self.training
-        algo = "" if name == "SPRUCB" else f", algo={kept.algo!r}"
+        kept = self.training
+        algo = "" if kept.algo == "spr-ucb" else f", algo={kept.algo!r}"
+        name = type(self).__name__
         return f"{name}({self.env!r}, seed={kept.seed}{algo}): {self.n_steps} steps"
 
     def learn(
@@ -182,21 +175,18 @@ class DeepAgent:
                 return self._learn_in_folder(length, Path(out), progress, callback)
             return self._learn_here(length, progress, callback)
 
-    def evaluate(self, episodes: int = 20) -> dict[str, Any]:
+    def evaluate(self, episodes: int = 20, epsilon: float | None = None) -> dict[str, Any]:
         """Raw scores of whole episodes without noise, bonus and augmentation: mean, median, scores.
 
         The episodes are those of `cucb eval` and the same in every call.
+
+        epsilon  fraction of uniform actions; by default that of the algorithm
         """
-        config, kept = self.trainer.config, self.training
+        trainer = self.trainer
+        epsilon = trainer.config.eval_epsilon if epsilon is None else epsilon
+        agent, seed, rules = trainer.agent, self.training.seed, trainer.config.atari
         with use_threads(self.threads):
-            scores = play_episodes(
-                self.trainer.agent,
-                self.env,
-                kept.seed,
-                episodes,
-                config.eval_epsilon,
-                rules=config.atari,
-            )
+            scores = play_episodes(agent, self.env, seed, episodes, epsilon, rules=rules)
         return {**digest(scores), "scores": scores.tolist()}
 
     def _learn_here(self, steps: int, progress: bool, callback: Callback | None) -> Result:
@@ -204,12 +194,11 @@ class DeepAgent:
         self.trainer.steps = until  # the importance weights grow until here
         if remark := warm_up_remark(self.training, until):
             warnings.warn(remark, stacklevel=3)
-        bar = None
-        if progress:
-            bar = ProgressListener(until, self.training.algo, start=self.n_steps)
+        bar = ProgressListener(until, self.training.algo, self.n_steps) if progress else None
         events: list[Event] = []
-        observe(self.trainer.run(until), _collector(events), bar, callback)
-        return result_of_events(events, self._summary())
+        observe(self.trainer.run(until), events.append, bar, callback)
+        measured = [event for event in events if event.values]
+        return result_of(measured, [summary_of(self.training, self.trainer)], "step")
 
     def _learn_in_folder(
         self, steps: int, out: Path, progress: bool, callback: Callback | None
@@ -226,21 +215,8 @@ class DeepAgent:
         self.trainer = self.training.trainer(self.device)
         folder = RunFolder(self.training.spec(), out)
         load_newest(self.trainer, ReplayFiles(folder.path / "replay"), folder.checkpoints)
-        return result_of_events(_read_events(folder.metrics), summary)
-
-    def _summary(self) -> dict[str, Any]:
-        kept, trainer = self.training, self.trainer
-        latest = trainer.returns[-100:]
-        return {
-            "algo": kept.algo,
-            "env": kept.env,
-            "seed": kept.seed,
-            "steps": trainer.n_steps,
-            "updates": trainer.agent.n_updates,
-            "episodes": len(trainer.returns),
-            "bonus": kept.bonus,
-            "return_of_last_100": sum(latest) / len(latest) if latest else None,
-        }
+        lines = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+        return result_of([Event(line.pop("step"), line) for line in lines], [summary], "step")
 
     def predict(
         self,
@@ -276,10 +252,7 @@ class DeepAgent:
 
     def save(self, folder: str | Path) -> Path:
         """Save agent and replay memory in `folder`, replacing an agent that was saved there."""
-        place = save_folder(folder)
-        files = ReplayFiles(place / "replay")
-        before = latest_checkpoint(place)
-        number = 1 if before is None else int(before.name.removeprefix("step_")) + 1
+        files = ReplayFiles(save_folder(folder) / "replay")
         replay = files.save(self.trainer.replay)
         state = {
             "kind": self.kind,
@@ -292,62 +265,66 @@ class DeepAgent:
             "trainer": self.trainer.state_dict(),
             "replay": replay,
         }
-        saved = save_checkpoint(place, number, state)
-        prune_checkpoints(place, keep=1)
+        saved = save_state(Path(folder), state)
         files.prune([{"pieces": replay["pieces"]}])
         return saved
 
     @classmethod
-    def restore(
-        cls, folder: Path, state: Mapping[str, Any], env: EnvSource | None = None
-    ) -> DeepAgent:
+    def restore(cls, folder: Path, state: Mapping[str, Any], env: EnvSource | None = None) -> Self:
         """The agent that `save` wrote to `folder`; it continues exactly where it stopped."""
         with checkpoint_errors(folder, "save the agent again with this version"):
-            agent = DeepAgent(
-                _given_again(state["env"], env),
-                state["seed"],
-                algo=state["algo"],
-                settings=state["settings"],
-                threads=state.get("threads"),  # the bits depend on it; old files lack it
-            )
+            name, names = _given_again(state["env"], env), ("algo", "settings", "threads")
+            # The bits depend on the number of threads.
+            agent = cls(name, state["seed"], **{key: state[key] for key in names})
             agent.trainer.steps = state["steps"]
             agent.trainer.load_state_dict(state["trainer"])
             ReplayFiles(folder / "replay").load(agent.trainer.replay, state["replay"])
         return agent
 
     @classmethod
-    def of_run(cls, folder: Path, env: EnvSource | None = None) -> DeepAgent:
-        """The agent of the run of `cucb train` in `folder`, at its newest checkpoint."""
-        run_dir, spec = find_run(folder, "train")
-        with checkpoint_errors(run_dir):
-            config, name = spec["config"], _given_again(spec["config"]["env"], env)
-            # Resolved settings, not inputs: presets may differ between versions.
-            settings = _flat(config["agent"])
-            training = training_of(name, spec["agent"], settings, config["steps"])
-            agent = DeepAgent(name, spec["seed"], algo=spec["agent"], settings=training.settings)
-            agent.training = replace(agent.training, steps=config["steps"])
-            agent.trainer.steps = config["steps"]
-        files = ReplayFiles(run_dir / "replay")
-        if load_newest(agent.trainer, files, run_dir / "checkpoints") is None:
+    def of_run(
+        cls,
+        run_dir: Path,
+        spec: RunSpec,
+        env: EnvSource | None = None,
+        weights_only: bool = False,
+        **options: Any,
+    ) -> Self:
+        """The agent of a run of `cucb train` at its newest checkpoint.
+
+        weights_only  do not load the replay memory; the agent can play, but not continue
+        options       device and threads
+        """
+        newest = latest_checkpoint(run_dir / "checkpoints")
+        if newest is None:
             raise UserError(f"{run_dir} has no checkpoint yet; repeat its command")
+        with checkpoint_errors(newest):
+            training = Training.of_spec(spec, _given_again(spec.config["env"], env))
+            chosen: Any = {"algo": training.algo, "settings": training.settings, **options}
+            agent = cls(training.env, training.seed, **chosen)
+            agent.training, agent.trainer.steps = training, training.steps
+            agent.run_dir = run_dir
+            state = load_checkpoint(newest)
+            if weights_only:
+                learner: Any = agent.trainer.agent
+                learner.load_state_dict(state["trainer"]["agent"])
+                agent.trainer.n_steps = state["trainer"]["n_steps"]
+            else:
+                agent.trainer.load_state_dict(state["trainer"])
+                ReplayFiles(run_dir / "replay").load(agent.trainer.replay, state["replay"])
         return agent
 
 
 class SPRUCB(DeepAgent):
-    """SPR with the UCB bonus: `DeepAgent` with algo="spr-ucb"."""
+    """SPR with the UCB bonus, the default algorithm of `DeepAgent`."""
 
-    def __init__(
-        self,
-        env: EnvSource,
-        seed: int = 0,
-        *,
-        bonus: str | None = None,
-        settings: Mapping[str, Any] | None = None,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        threads: int | None = None,
-    ):
-        options: Any = {"bonus": bonus, "settings": settings, "device": device, "threads": threads}
-        super().__init__(env, seed, algo="spr-ucb", **options)
+
+def load_weights(
+    folder: Path, device: Literal["auto", "cpu", "cuda"] = "auto", threads: int | None = None
+) -> DeepAgent:
+    """The agent of the run in or below `folder`, without its replay memory."""
+    run_dir, spec = find_run(folder, "train")
+    return DeepAgent.of_run(run_dir, spec, weights_only=True, device=device, threads=threads)
 
 
 def evaluate(agent: Any, episodes: int = 100) -> dict[str, Any]:
@@ -361,21 +338,6 @@ def evaluate(agent: Any, episodes: int = 100) -> dict[str, Any]:
     return scores
 
 
-def _collector(events: list[Event]) -> Callable[[Event], None]:
-    """Append the events that contain values."""
-
-    def collect(event: Event) -> None:
-        if event.values:
-            events.append(event)
-
-    return collect
-
-
-def _read_events(metrics: Path) -> list[Event]:
-    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-    return [Event(line.pop("step"), line) for line in lines]
-
-
 def _given_again(name: str, env: EnvSource | None) -> str:
     """The id of the environment of a saved agent; one of the user's own must be given again."""
     if env is not None:
@@ -386,59 +348,3 @@ def _given_again(name: str, env: EnvSource | None) -> str:
             " cu.load(folder, env=...)"
         )
     return name
-
-
-def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings with dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        inner = isinstance(value, Mapping)
-        flat |= _flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
-    return flat
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The newest weights of a run, its bonus, and what is needed to play with them."""
-
-    run_dir: Path
-    algo: str
-    env: str
-    seed: int
-    step: int
-    frame_shape: tuple[int, ...]
-    config: RainbowConfig | SimpleConfig
-    agent: Rainbow | Simple
-
-
-def load_trained(path: Path, device: str = "cpu") -> Trained:
-    """The newest weights of the run in or below the folder `path`, without its replay memory."""
-    run_dir, spec = find_run(path, "train")
-    newest = latest_checkpoint(run_dir / "checkpoints")
-    if newest is None:
-        raise UserError(f"{run_dir} has no checkpoint yet; repeat its command")
-    with checkpoint_errors(newest):
-        name, seed, config = spec["config"]["env"], spec["seed"], _config_of(spec)
-        env = make_deep_env(name, seed=seed, training=True, rules=config.atari)
-        state = load_checkpoint(newest)["trainer"]
-        about: Any = (env.frame_shape, env.stack, env.n_actions, env.value_range, seed, device)
-        agent: Rainbow | Simple
-        if isinstance(config, SimpleConfig):
-            agent = Simple(config, *about)
-            agent.load_state_dict(state["agent"])
-        else:
-            agent = Rainbow(config, *about)
-            agent.network.load_state_dict(state["agent"]["network"])
-            if agent.bonus is not None:
-                agent.bonus.load_state_dict(state["agent"]["bonus"])
-        step, shape = state["n_steps"], env.frame_shape
-        return Trained(run_dir, spec["agent"], name, seed, step, shape, config, agent)
-
-
-def _config_of(spec: Mapping[str, Any]) -> RainbowConfig | SimpleConfig:
-    """The configuration of the agent from its JSON values."""
-    stored = spec["config"]["agent"]
-    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
-    if spec["agent"] == "simple":
-        return SimpleConfig(**values)
-    return RainbowConfig(**values | {"bonus": BonusConfig(**values["bonus"])})

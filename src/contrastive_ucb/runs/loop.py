@@ -18,12 +18,11 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.core.checkpoint import (
-    CheckpointError,
     finished_steps,
     latest_checkpoint,
     load_checkpoint,
@@ -35,7 +34,6 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import (
     Event,
     JsonlListener,
-    Listener,
     ProgressListener,
     Rate,
     TensorBoardListener,
@@ -46,7 +44,6 @@ from contrastive_ucb.runs.store import RunFolder, checkpoint_errors
 if TYPE_CHECKING:
     from contrastive_ucb.agents.deep.trainer import DeepTrainer
     from contrastive_ucb.data.replay import ReplayFiles
-    from contrastive_ucb.envs.frames import FrameEnv
     from contrastive_ucb.runs.problem import Problem
     from contrastive_ucb.runs.session import Session
     from contrastive_ucb.runs.training import Training
@@ -54,35 +51,15 @@ if TYPE_CHECKING:
 KEPT = 2  # checkpoints per run: if the newest is damaged, the one before it can be used
 SHARE = 0.05  # largest fraction of the time that saving may take
 LAST = 100  # training episodes whose mean return is in the summary
-SHOWN = {  # label on the progress bar: metric
-    "gap": "gap",
-    "zeta": "zeta",
-    "return": "charts/episodic_return",
-    "bonus": "bonus/mean",
-    "epoch": "charts/epoch",
-}
-
 Say = Callable[[str], None]
 
 
-class Measured(Protocol):
-    """An event: `values` were measured at `step`. `Event` and `Round` are such."""
-
-    @property
-    def step(self) -> int: ...
-    @property
-    def values(self) -> dict[str, float]: ...
-
-
-Observer = Callable[[Any], object]  # of an event; the return value False stops the run
-
-
-def silent(line: str) -> None:
-    """Print nothing."""
+# Of an event with `step` and `values`, which is an `Event` or a `Round`; False stops the run
+Observer = Callable[[Any], object]
 
 
 def follow(
-    events: Iterable[Measured],
+    events: Iterable[Any],
     observers: Sequence[Observer],
     save: Callable[[], None] | None = None,
     every: float = math.inf,
@@ -108,18 +85,6 @@ def follow(
     return False
 
 
-def shown_on(bar: ProgressListener) -> Observer:
-    """An observer that shows the newest values on a progress bar."""
-    shown: dict[str, float] = {}
-
-    def observe(event: Measured) -> None:
-        values = event.values
-        shown.update({name: values[tag] for name, tag in SHOWN.items() if tag in values})
-        bar.on_event(Event(event.step, dict(shown)))
-
-    return observe
-
-
 def solve(
     problem: Problem,
     seeds: Sequence[int],
@@ -127,7 +92,7 @@ def solve(
     *,
     progress: bool = True,
     checkpoint_seconds: float = 30.0,
-    say: Say = silent,
+    say: Say = lambda line: None,
 ) -> list[dict[str, Any]]:
     """Run all seeds that are not finished; returns the summaries of all seeds, in order.
 
@@ -140,25 +105,23 @@ def solve(
     waiting = [seed for seed in seeds if not folders[seed].finished]
     if done := len(seeds) - len(waiting):
         say(f"{done} of {len(seeds)} runs are finished already; their results are shown")
-    with ExitStack() as opened:
-        opened.enter_context(threads(1))
-        if waiting:  # an agent that cannot be built is an error before any folder is created
-            first = waiting[:1] if problem.is_observed else waiting
-            session = Session(problem.agent(first), problem.probes, problem.stops)
+    # An agent that cannot be built is an error before any folder is created.
+    first = waiting[:1] if problem.is_observed else waiting
+    with threads(1), ExitStack() as opened:
+        prepared = Session(problem.agent(first), problem.probes, problem.stops) if first else None
         groups: dict[int, list[int]] = {}  # round of the newest checkpoint: seeds
         for seed in waiting:
             opened.enter_context(folders[seed])
             if not folders[seed].finished:  # another process may have finished it meanwhile
-                groups.setdefault(_step_of(folders[seed]), []).append(seed)
+                steps = finished_steps(folders[seed].checkpoints)
+                groups.setdefault(steps[-1] if steps else 0, []).append(seed)
         for start, group in sorted(groups.items()):
-            if start:
-                say(f"seeds {', '.join(map(str, group))}: continue from round {start}")
             for batch in [[seed] for seed in group] if problem.is_observed else [group]:
-                if batch != first:
+                session = prepared if batch == first else None
+                if session is None:
                     session = Session(problem.agent(batch), problem.probes, problem.stops)
-                run = _FiniteRun(problem, session, [folders[seed] for seed in batch])
-                run.run(checkpoint_seconds, progress, silent)
-                first = []  # a session is used once
+                run = _FiniteRun(problem, session, [folders[seed] for seed in batch], start)
+                run.run(checkpoint_seconds, progress, say)
     required = ("algo", "env", "seed", "rounds", "final_gap", "seconds")
     summaries = [(folders[seed].summary(*required), folders[seed].path) for seed in seeds]
     return [{**summary, "run_dir": str(path)} for summary, path in summaries]
@@ -172,7 +135,7 @@ def train(
     checkpoint_seconds: float = 60.0,
     eval_episodes: int | None = None,
     device: str = "cpu",
-    say: Say = silent,
+    say: Say = lambda line: None,
     observers: Sequence[Observer] = (),
 ) -> dict[str, Any]:
     """Train, or resume training, unless the run is finished; returns its summary.
@@ -190,16 +153,31 @@ def train(
         say("the run is finished already; its results are shown")
     else:
         trainer = training.trainer(device)  # invalid settings fail before a folder is created
-        for remark in (
-            _range_remark(training, trainer.env),
-            warm_up_remark(training, training.steps),
-        ):
-            if remark:
-                say(remark)
+        env, config = trainer.env, training.config
+        has_atoms = getattr(config, "distributional", True) and config.support is None
+        if has_atoms and getattr(env, "guesses_range", False):
+            low, high = env.value_range
+            say(
+                f"returns of {training.env} are assumed to be between {low:g} and {high:g};"
+                " change that with --set support=LOW,HIGH"
+            )
+        if remark := warm_up_remark(training, training.steps):
+            say(remark)
         with folder:
             if not folder.finished:  # another process may have finished it meanwhile
                 run = _DeepRun(training, trainer, folder, episodes)
-                if run.run(checkpoint_seconds, progress, say, observers):
+                try:
+                    stopped = run.run(checkpoint_seconds, progress, say, observers)
+                except ArithmeticError as error:  # NaN
+                    newest = latest_checkpoint(folder.checkpoints)
+                    good = (
+                        f"{newest} is the last good checkpoint"
+                        if newest
+                        else "there is no checkpoint"
+                    )
+                    where = f"at step {trainer.n_steps} of {training.env}"
+                    raise ArithmeticError(f"{error}, {where}; {good}") from error
+                if stopped:
                     inputs = {"algo": training.algo, "env": training.env, "seed": training.seed}
                     return {**inputs, "steps": trainer.n_steps, "run_dir": str(folder.path)}
     required = ("algo", "env", "seed", "steps", "evaluation", "seconds")
@@ -213,23 +191,6 @@ def warm_up_remark(training: Training, steps: int) -> str | None:
     return (
         f"{steps} steps do not exceed the warm-up of {training.warm_up} steps, so nothing is"
         f" learned; use at least {training.warm_up + 1} steps or a smaller first_update"
-    )
-
-
-def _range_remark(training: Training, env: FrameEnv) -> str | None:
-    """A remark if the range of returns, which the atoms must cover, is a guess."""
-    from contrastive_ucb.envs.gym_frames import GymFrames
-
-    config = training.config
-    has_atoms = getattr(config, "distributional", True)
-    if not (has_atoms and config.support is None):
-        return None
-    if not (isinstance(env, GymFrames) and env.guesses_range):
-        return None
-    low, high = env.value_range
-    return (
-        f"returns of {training.env} are assumed to be between {low:g} and {high:g};"
-        " change that with --set support=LOW,HIGH"
     )
 
 
@@ -249,20 +210,19 @@ class _FolderRun(ABC):
         """Continue from the newest checkpoint to the end; returns whether an observer stopped."""
         start = self._resume()
         if start:
-            say(f"the run continues from step {start}")
+            say(f"{self.title} continues from step {start}")
         self.boards = [TensorBoardListener(f.tensorboard, start + 1) for f in self.folders]
-        bar = ProgressListener(self.length, self.title, start=start) if progress else None
+        bars = [ProgressListener(self.length, self.title, start)] if progress else []
         with ExitStack() as closing:
-            listeners: list[Listener] = [*self.metrics, *self.boards]
-            for listener in listeners + ([bar] if bar else []):
+            listeners: list[Any] = [*self.metrics, *self.boards, *bars]
+            for listener in listeners:
                 closing.callback(listener.close)
             self.began = time.monotonic() - self.seconds
-            shown = [shown_on(bar)] if bar else []
-            writers = [self._write, *shown, *observers]
-            stopped = follow(self._events(start), writers, self._save, every)
+            watching = [self._write, *(bar.on_event for bar in bars), *observers]
+            stopped = follow(self._events(start), watching, self._save, every)
             if not stopped:
                 self._save()
-                if bar:
+                for bar in bars:
                     bar.close()
                 self._finish(say)
         return stopped
@@ -286,30 +246,29 @@ class _FolderRun(ABC):
     def _finish(self, say: Say) -> None:
         """Write the summaries."""
 
-    def _time(self) -> float:
-        self.seconds = time.monotonic() - self.began
-        return self.seconds
-
 
 class _FiniteRun(_FolderRun):
-    """Seeds of a problem that run as one batch, each with its own folder."""
+    """Seeds of a problem that run as one batch, each with its own folder.
 
-    def __init__(self, problem: Problem, session: Session, folders: Sequence[RunFolder]):
+    start  round of the newest checkpoint of all seeds
+    """
+
+    def __init__(
+        self, problem: Problem, session: Session, folders: Sequence[RunFolder], start: int
+    ):
         super().__init__(f"{problem.algo} on {problem.env}", problem.rounds, folders)
-        self.session = session
+        self.session, self.saved = session, start
 
     def _resume(self) -> int:
-        start = _step_of(self.folders[0])
-        if not start:
-            for listener in self.metrics:
-                listener.load_state_dict(JsonlListener.START)
-            return 0
-        states = [load_checkpoint(folder.checkpoints / f"step_{start}") for folder in self.folders]
-        self.session.load_states([state["session"] for state in states])
-        self.seconds = max(state["seconds"] for state in states)
+        states: list[dict[str, Any]] = [{"metrics": JsonlListener.START} for _ in self.folders]
+        if self.saved:
+            paths = [folder.checkpoints / f"step_{self.saved}" for folder in self.folders]
+            states = [load_checkpoint(path) for path in paths]
+            self.session.load_states([state["session"] for state in states])
+            self.seconds = max(state["seconds"] for state in states)
         for listener, state in zip(self.metrics, states, strict=True):
             listener.load_state_dict(state["metrics"])
-        return start
+        return self.saved
 
     def _events(self, start: int) -> Iterator[Any]:
         return self.session.rounds(self.length)
@@ -319,17 +278,18 @@ class _FiniteRun(_FolderRun):
             return
         for at, (metrics, board) in enumerate(zip(self.metrics, self.boards, strict=True)):
             values = {name: float(column[at]) for name, column in event.figures.items()}
-            metrics.on_event(Event(event.step, values))
-            board.on_event(Event(event.step, values))
+            seed = Event(event.step, values)  # checks them
+            metrics.write(seed.step, seed.values)
+            board.write(seed.step, seed.values)
 
     def _save(self) -> None:
         step = self.session.agent.n_rounds
-        if all(_step_of(folder) == step for folder in self.folders):
+        if step == self.saved:
             return
-        seconds = self._time()
+        self.saved, self.seconds = step, time.monotonic() - self.began
         for at, (folder, metrics) in enumerate(zip(self.folders, self.metrics, strict=True)):
             state = {"session": self.session.state_of(at), "metrics": metrics.state_dict()}
-            save_checkpoint(folder.checkpoints, step, {**state, "seconds": seconds})
+            save_checkpoint(folder.checkpoints, step, {**state, "seconds": self.seconds})
             prune_checkpoints(folder.checkpoints, KEPT)
 
     def _finish(self, say: Say) -> None:
@@ -351,45 +311,32 @@ class _DeepRun(_FolderRun):
         self.eval_episodes = eval_episodes
         self.points = evaluation_steps(training.steps, n_evaluations(training.env))
         self.files = ReplayFiles(folder.path / "replay")
-        self.pieces: deque[dict[str, Any]] = deque(maxlen=KEPT)  # replay files of the checkpoints
+        # Replay files of the checkpoints that are kept
+        self.pieces: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self.eval_log = JsonlListener(folder.path / "eval.jsonl")
         self.metrics.append(self.eval_log)  # closed and truncated with the metrics
         self.evaluations: list[dict[str, Any]] = []  # the lines of eval.jsonl
         self.saved = 0  # position of the newest checkpoint
         self.rate = Rate(0, 0.0)
 
-    def run(
-        self, every: float, progress: bool, say: Say, observers: Sequence[Observer] = ()
-    ) -> bool:
-        try:
-            return super().run(every, progress, say, observers)
-        except ArithmeticError as error:  # NaN
-            newest = latest_checkpoint(self.folder.checkpoints)
-            good = f"{newest} is the last good checkpoint" if newest else "there is no checkpoint"
-            where = f"at step {self.trainer.n_steps} of {self.training.env}"
-            raise ArithmeticError(f"{error}, {where}; {good}") from error
-
     def _resume(self) -> int:
-        checkpoints, trainer = self.folder.checkpoints, self.trainer
-        state = resume(trainer, self.files, checkpoints)
+        state = resume(self.trainer, self.files, self.folder.checkpoints)
         if state is None:
-            for listener in self.metrics:
-                listener.load_state_dict(JsonlListener.START)
-            return 0
-        if "evaluations" not in state:
-            raise CheckpointError(
-                f"{self.folder.path} was begun by a version that evaluated only at the end;"
-                " remove the run folder to start again"
-            )
+            state = {"metrics": JsonlListener.START, "evaluations": JsonlListener.START}
+        else:
+            self.seconds, self.saved = state["seconds"], self.trainer.position
+            self.pieces.append({"pieces": state["replay"]["pieces"]})
         for listener, name in zip(self.metrics, ("metrics", "evaluations"), strict=True):
             listener.load_state_dict(state[name])
-        self.evaluations = _read_evaluations(self.eval_log.path, self.eval_episodes)
-        self.seconds, self.saved = state["seconds"], trainer.position
-        for step in finished_steps(checkpoints):
-            with suppress(CheckpointError):  # a damaged checkpoint is not resumed from
-                replay = load_checkpoint(checkpoints / f"step_{step}")["replay"]
-                self.pieces.append({"pieces": replay["pieces"]})
-        return trainer.n_steps
+        lines = self.eval_log.path.read_text(encoding="utf-8").splitlines()
+        self.evaluations = [json.loads(line) for line in lines]
+        for line in self.evaluations:
+            if line["episodes"] != self.eval_episodes:
+                raise UserError(
+                    f"step {line['step']} was evaluated with {line['episodes']} episodes, not"
+                    f" {self.eval_episodes}; resume the run with --eval-episodes {line['episodes']}"
+                )
+        return self.trainer.n_steps
 
     def _events(self, start: int) -> Iterator[Event]:
         """The events of the trainer; evaluations take place between them."""
@@ -404,21 +351,22 @@ class _DeepRun(_FolderRun):
     def _write(self, event: Event) -> None:
         speed = self.rate.at(event.step, time.monotonic())
         if event.values:
-            self.metrics[0].on_event(event)
-            self.boards[0].on_event(Event(event.step, event.values | {"charts/SPS": speed}))
+            self.metrics[0].write(event.step, event.values)
+            self.boards[0].write(event.step, {**event.values, "charts/SPS": speed})
 
     def _save(self) -> None:
         trainer = self.trainer
         if trainer.position == self.saved:
             return
         trainer.agent.check_finite()  # checkpoints contain finite weights only
+        self.seconds = time.monotonic() - self.began
         replay = self.files.save(trainer.replay)
         state = {
             "trainer": trainer.state_dict(),
             "replay": replay,
             "metrics": self.metrics[0].state_dict(),
             "evaluations": self.eval_log.state_dict(),
-            "seconds": self._time(),
+            "seconds": self.seconds,
         }
         save_checkpoint(self.folder.checkpoints, trainer.position, state)
         self.saved = trainer.position
@@ -431,28 +379,17 @@ class _DeepRun(_FolderRun):
         from contrastive_ucb.envs.deepsea import DeepSeaGrid, solved_at
         from contrastive_ucb.evaluation.rollouts import summarize_evaluations
 
-        training, trainer = self.training, self.trainer
         say(f"playing {self.eval_episodes} episodes to evaluate the final weights")
-        self._evaluate(training.steps)
-        self.eval_log.sync()
-        latest = trainer.returns[-LAST:]
-        summary = {
-            "algo": training.algo,
-            "env": training.env,
-            "seed": training.seed,
-            "steps": trainer.n_steps,
-            "updates": trainer.agent.n_updates,
-            "episodes": len(trainer.returns),
-            "bonus": training.bonus,
-            "evaluation": summarize_evaluations(self.evaluations),
-            f"return_of_last_{LAST}": sum(latest) / len(latest) if latest else None,
-            "seconds": round(self.seconds, 3),
-        }
-        precision = getattr(training.config, "precision", "float32")
+        self._evaluate(self.training.steps)
+        self.eval_log.state_dict()  # on disk before the run is marked as finished
+        summary = summary_of(self.training, self.trainer)
+        summary |= {"evaluation": summarize_evaluations(self.evaluations)}
+        summary |= {"seconds": round(self.seconds, 3)}
+        precision = getattr(self.training.config, "precision", "float32")
         if precision != "float32":
             summary["precision"] = precision
-        if isinstance(trainer.env, DeepSeaGrid):
-            summary["solved_at"] = solved_at(trainer.returns)
+        if isinstance(self.trainer.env, DeepSeaGrid):
+            summary["solved_at"] = solved_at(self.trainer.returns)
         self.folder.finish(summary)
 
     def _evaluate(self, point: int) -> None:
@@ -474,9 +411,9 @@ class _DeepRun(_FolderRun):
             len(self.points) - 1 - self.points.index(point),
             self.trainer.config.atari,
         )
-        line = {"step": point, **digest(scores), "scores": scores.tolist()}
-        self.evaluations.append(line)
-        self.eval_log.write(line)
+        result = {**digest(scores), "scores": scores.tolist()}
+        self.evaluations.append({"step": point, **result})
+        self.eval_log.write(point, result)
 
 
 def resume(trainer: DeepTrainer, files: ReplayFiles, checkpoints: Path) -> dict[str, Any] | None:
@@ -488,9 +425,22 @@ def resume(trainer: DeepTrainer, files: ReplayFiles, checkpoints: Path) -> dict[
         state = load_checkpoint(newest)
         trainer.load_state_dict(state["trainer"])
         files.load(trainer.replay, state["replay"])
-        if missing := {"metrics", "seconds"} - state.keys():
-            raise KeyError(min(missing))
     return state
+
+
+def summary_of(training: Training, trainer: DeepTrainer) -> dict[str, Any]:
+    """The summary of a deep run so far, without evaluations."""
+    latest = trainer.returns[-LAST:]
+    return {
+        "algo": training.algo,
+        "env": training.env,
+        "seed": training.seed,
+        "steps": trainer.n_steps,
+        "updates": trainer.agent.n_updates,
+        "episodes": len(trainer.returns),
+        "bonus": training.bonus,
+        f"return_of_last_{LAST}": sum(latest) / len(latest) if latest else None,
+    }
 
 
 def overall(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -518,21 +468,3 @@ def overall(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     total["seed"] = first["seed"]
     total["seeds"] = [summary["seed"] for summary in summaries]
     return {**total, "runs": [dict(summary) for summary in summaries]}
-
-
-def _step_of(folder: RunFolder) -> int:
-    """The step of the newest checkpoint, 0 without one."""
-    newest = latest_checkpoint(folder.checkpoints)
-    return 0 if newest is None else int(newest.name.removeprefix("step_"))
-
-
-def _read_evaluations(path: Path, episodes: int) -> list[dict[str, Any]]:
-    """The lines of eval.jsonl; an error if they have another number of episodes."""
-    lines: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]
-    for line in lines:
-        if line["episodes"] != episodes:
-            raise UserError(
-                f"step {line['step']} was evaluated with {line['episodes']} episodes, not"
-                f" {episodes}; resume the run with --eval-episodes {line['episodes']}"
-            )
-    return lines

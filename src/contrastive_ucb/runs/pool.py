@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.runs.grid import Job
 from contrastive_ucb.runs.store import LOG, is_busy, mark_failed
-from contrastive_ucb.runs.worker import EXIT_BUSY, EXIT_DONE, EXIT_STOPPED, THREADS
+from contrastive_ucb.runs.worker import EXIT_BUSY, EXIT_DONE, EXIT_STOPPED, THREADS, say
 
 WORKER = [sys.executable, "-m", "contrastive_ucb.runs.worker"]
 POLL_SECONDS = 0.05  # between checks of the running attempts
@@ -92,7 +91,6 @@ def run_all(
     workers: int | None,
     tick: Callable[[], None] = lambda: None,
     retries: int = 0,
-    say: Callable[[str], None] = lambda line: None,
 ) -> Errors:
     """Run all jobs that are not finished; returns the errors of those that failed.
 
@@ -142,6 +140,14 @@ def run_all(
     return errors
 
 
+def _has_done(folders: Sequence[Path]) -> bool:
+    """Whether all have DONE; a listing is fresh on network file systems that cache absent files."""
+    try:
+        return all("DONE" in os.listdir(folder) for folder in folders)
+    except OSError:
+        return False
+
+
 def run_local(
     jobs: Sequence[Job],
     root: Path,
@@ -158,104 +164,73 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-class WorkerProcess:
-    """One job in a process that saves and stops when its stdin is closed.
-
-    It has its own session, so that Ctrl-C reaches only the process that started it. The kernel
-    closes its stdin when that process is killed, so the worker stops soon afterwards.
-
-    job   as JSON values
-    """
-
-    def __init__(
-        self,
-        job: Mapping[str, Any],
-        root: Path,
-        checkpoint_seconds: float | None,
-        cwd: Path | None = None,
-    ) -> None:
-        # A job without GPUs must not see any: its device would depend on where it runs.
-        hidden = {} if job["resources"]["gpus"] else {"CUDA_VISIBLE_DEVICES": ""}
-        command = [*WORKER, str(root), "-"]
-        command += [] if checkpoint_seconds is None else [str(checkpoint_seconds)]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=cwd,
-            env={**os.environ, **hidden, **THREADS},
-            start_new_session=True,
-        )
-        assert self._process.stdin
-        with suppress(BrokenPipeError):  # it died; `ended` says why
-            self._process.stdin.write(json.dumps(job) + "\n")
-            self._process.stdin.flush()
-
-    def ended(self) -> Ended | None:
-        """How it ended; None while it runs."""
-        code = self._process.poll()
-        return None if code is None else Ended(code, self._last_line())
-
-    def let_go(self) -> None:
-        """Tell it to save and stop."""
-        assert self._process.stdin
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-
-    def wait(self, seconds: float | None = None) -> None:
-        """Wait until it has ended, at most so many seconds."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
-
-    def end(self) -> None:
-        """Kill it if it has not ended."""
-        self._process.kill()
-        self._process.wait()
-        self._last_line()
-
-    def _last_line(self) -> str:
-        """The last line of its stderr outside the log; closes the pipes."""
-        assert self._process.stderr
-        with self._process.stderr:
-            lines = self._process.stderr.read().strip().splitlines()
-        self.let_go()
-        return lines[-1] if lines else ""
-
-
 class LocalBackend:
     """Attempts as child processes on this machine."""
 
     def __init__(self, root: Path, checkpoint_seconds: float | None) -> None:
         self._root, self._every = root, checkpoint_seconds
-        self._running: dict[Path, WorkerProcess] = {}
+        self._running: dict[Path, subprocess.Popen[str]] = {}
 
     def start(self, folder: Path, job: Job) -> None:
-        self._running[folder] = WorkerProcess(job.to_json(), self._root, self._every)
+        self._running[folder] = start_worker(job.to_json(), self._root, self._every)
 
     def ended(self) -> list[tuple[Path, Ended]]:
-        polled = [(folder, worker.ended()) for folder, worker in self._running.items()]
-        over = [(folder, ended) for folder, ended in polled if ended is not None]
-        for folder, _ in over:
-            del self._running[folder]
-        return over
+        over = [folder for folder, worker in self._running.items() if worker.poll() is not None]
+        return [(folder, outcome(self._running.pop(folder))) for folder in over]
 
     def stop(self) -> None:
-        for worker in self._running.values():
-            worker.let_go()
         try:
+            for worker in self._running.values():
+                let_go(worker)
             for worker in self._running.values():
                 worker.wait()
         finally:
             for worker in self._running.values():
-                worker.end()
+                worker.kill()
+                outcome(worker)
             self._running.clear()
 
 
-def _has_done(folders: Sequence[Path]) -> bool:
-    """Whether all have DONE; a listing is fresh on network file systems that cache absent files."""
-    try:
-        return all("DONE" in os.listdir(folder) for folder in folders)
-    except OSError:
-        return False
+# The worker process
+
+
+def start_worker(
+    job: Mapping[str, Any],
+    root: Path,
+    checkpoint_seconds: float | None,
+    cwd: Path | None = None,
+) -> subprocess.Popen[str]:
+    """Start the job (JSON values) in a process that saves and stops when its stdin is closed.
+
+    It has its own session, so that Ctrl-C reaches only the process that started it. The kernel
+    closes its stdin when that process is killed, so the worker stops soon afterwards.
+    """
+    # A job without GPUs must not see any: its device would depend on where it runs.
+    hidden = {} if job["resources"]["gpus"] else {"CUDA_VISIBLE_DEVICES": ""}
+    every = [] if checkpoint_seconds is None else [str(checkpoint_seconds)]
+    return subprocess.Popen(
+        [*WORKER, str(root), json.dumps(job), *every],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **hidden, **THREADS},
+        start_new_session=True,
+    )
+
+
+def let_go(worker: subprocess.Popen[str]) -> None:
+    """Tell the worker to save and stop."""
+    assert worker.stdin
+    worker.stdin.close()
+
+
+def outcome(worker: subprocess.Popen[str]) -> Ended:
+    """How a worker ended, with the last line of its stderr; closes the pipes."""
+    assert worker.stderr
+    code = worker.wait()
+    with worker.stderr:
+        lines = worker.stderr.read().strip().splitlines()
+    let_go(worker)
+    return Ended(code, lines[-1] if lines else "")

@@ -23,15 +23,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs.grid import Job, Resources
-from contrastive_ucb.runs.pool import POLL_SECONDS, Ended, Errors, WorkerProcess, cores, run_all
-from contrastive_ucb.runs.worker import EXIT_FAILED, EXIT_STOPPED, GRACE_SECONDS, one_line
+from contrastive_ucb.runs.pool import (
+    POLL_SECONDS,
+    Ended,
+    Errors,
+    cores,
+    let_go,
+    outcome,
+    run_all,
+    start_worker,
+)
+from contrastive_ucb.runs.worker import EXIT_FAILED, EXIT_STOPPED, GRACE_SECONDS, one_line, say
 
 RETRIES = 3  # of a lost run, since its newest checkpoint
 LOST = {  # Ray's error: what happened
@@ -39,13 +48,21 @@ LOST = {  # Ray's error: what happened
     "NodeDiedError": "its node died",
     "OutOfMemoryError": "its node had no memory left",
 }
-INSTALL = "pip install 'contrastive-ucb[ray]'"
 CONNECT_SECONDS = 5  # for a connection to the port
 ANSWER_SECONDS = 60  # for an answer of Ray
-STORE_BYTES = 100_000_000  # for Ray's objects, of which there are almost none here
-QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-# Ray's worker would kill its children when it ends; a run saves and ends by itself.
-WORKERS = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}}
+OPTIONS: dict[str, Any] = {
+    "log_to_driver": False,
+    "logging_level": "ERROR",
+    # Ray's worker would kill its children when it ends; a run saves and ends by itself.
+    "runtime_env": {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}},
+}
+PRIVATE = {  # variables of a Ray that other users cannot reach
+    # Despite its name this works on any system: listen on the loopback interface only.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # Otherwise Ray would write a token to the user's home folder.
+    "RAY_AUTH_MODE": "token",
+    "RAY_worker_niceness": "0",  # the same as local processes
+}
 JOIN = "import sys, ray; ray.init(sys.argv[1], logging_level='ERROR'); ray.shutdown()"
 
 
@@ -61,69 +78,110 @@ def run_ray(
 
     root     on a file system that all nodes see under the same path
     workers  upper limit on attempts at once
-    address  of a running cluster, see `RaySession`
+    address  HOST:PORT of a cluster that this machine is a node of, or "auto", which finds it; by
+             default Ray is started on this machine, for this process only
     """
-    backend = RayBackend(root.absolute(), checkpoint_seconds, RaySession(address))
+    check_installed()
+    backend = RayBackend(root.absolute(), checkpoint_seconds, address)
     # A thread of Ray writes to stdout, which is reserved for results.
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
-        return run_all(jobs, root, backend, workers, tick, RETRIES, _say)
+        return run_all(jobs, root, backend, workers, tick, RETRIES)
 
 
 class RayBackend:
     """Attempts as tasks of Ray, which is started with the first of them."""
 
-    def __init__(self, root: Path, checkpoint_seconds: float | None, session: RaySession) -> None:
-        self._root, self._every, self._session = root, checkpoint_seconds, session
+    def __init__(self, root: Path, checkpoint_seconds: float | None, address: str | None) -> None:
+        self._root, self._every, self._address = root, checkpoint_seconds, address
         self._running: dict[Any, Path] = {}  # reference of the task: run folder
-        self._cwd = Path.cwd()  # a job may name files
         self._known: set[Resources] = set()  # resources that were checked
+        self._ray: Any = None
+        self._files: str | None = None  # the folder of a private Ray
 
     def start(self, folder: Path, job: Job) -> None:
-        ray = self._session.ray()
-        if job.resources not in self._known and (missing := self._session.missing(job.resources)):
-            _say(missing)
-        self._known.add(job.resources)
-        task = ray.remote(run_in_process).options(
+        if self._ray is None:
+            self._connect()
+        if job.resources not in self._known:
+            self._check(job.resources)
+        task = self._ray.remote(run_in_process).options(
             num_cpus=job.resources.cpus,
             num_gpus=job.resources.gpus,
             max_retries=0,
             name=f"{job.label or job.task.algo} on {job.task.env}, seed {job.seed}",
         )
-        begun = task.remote(job.to_json(), str(self._root), self._every, str(self._cwd))
+        # A job may name files, so it needs the working folder.
+        begun = task.remote(job.to_json(), str(self._root), self._every, str(Path.cwd()))
         self._running[begun] = folder
 
     def ended(self) -> list[tuple[Path, Ended]]:
         if not self._running:
             return []
-        ray, begun = self._session.ray(), list(self._running)
-        over, _ = ray.wait(begun, num_returns=len(begun), timeout=0)
-        return [(self._running.pop(task), _outcome(ray, task)) for task in over]
+        begun = list(self._running)
+        over, _ = self._ray.wait(begun, num_returns=len(begun), timeout=0)
+        return [(self._running.pop(task), _outcome(self._ray, task)) for task in over]
 
     def stop(self) -> None:
+        """Cancel the running tasks and disconnect; a private Ray ends and its files are removed."""
         try:
-            if self._running:
-                ray, begun = self._session.ray(), list(self._running)
+            if begun := list(self._running):
                 for task in begun:
-                    ray.cancel(task)
-                ray.wait(begun, num_returns=len(begun), timeout=GRACE_SECONDS)
+                    self._ray.cancel(task)
+                self._ray.wait(begun, num_returns=len(begun), timeout=GRACE_SECONDS)
         finally:
             self._running.clear()
-            self._session.close()
+            if self._ray is not None:
+                self._ray.shutdown()
+            if self._files is not None:
+                shutil.rmtree(self._files, ignore_errors=True)
+
+    def _connect(self) -> None:
+        """Join the cluster, or start a private Ray with all its files in one folder."""
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        options = OPTIONS
+        if self._address is None:
+            os.environ |= {**PRIVATE, "RAY_AUTH_TOKEN": uuid4().hex}
+            self._files = tempfile.mkdtemp(prefix="cucb-ray-")
+            options = {**OPTIONS, "num_cpus": cores(), "_temp_dir": self._files}
+            # There are almost no objects here.
+            options |= {"object_store_memory": 100_000_000, "include_dashboard": False}
+        else:
+            check_cluster(self._address)
+        import ray  # takes a second, and reads the environment variables
+
+        self._ray = ray  # from now on `stop` has something to close
+        try:
+            ray.init(self._address or "local", **options)
+        except Exception as error:
+            message = f"Ray does not start ({one_line(error)}); use --backend local"
+            raise UserError(message) from error
+
+    def _check(self, wanted: Resources) -> None:
+        """Print a line if no node has these resources now; an error if none can join."""
+        self._known.add(wanted)
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        if any(n.get("CPU", 0) >= wanted.cpus and n.get("GPU", 0) >= wanted.gpus for n in nodes):
+            return
+        asked = f"a run asks for {wanted.cpus:g} cpus and {wanted.gpus:g} gpus, and"
+        if self._address is None:
+            there = " and ".join(f"{nodes[0].get(kind, 0):g}" for kind in ("CPU", "GPU"))
+            raise UserError(f"{asked} there are {there} here; ask for less under [resources]")
+        say(f"{asked} no node has them now; such runs wait for one")
 
 
 def run_in_process(
     job: Mapping[str, Any], root: str, every: float | None, cwd: str
 ) -> tuple[int | None, str]:
     """The task: the job in its own process; returns its exit code and last line."""
-    folder = Path(cwd) if Path(cwd).is_dir() else None
-    worker = WorkerProcess(job, Path(root), every, folder)
+    worker = start_worker(job, Path(root), every, Path(cwd) if Path(cwd).is_dir() else None)
     try:
-        while (ended := worker.ended()) is None:
+        while worker.poll() is None:
             time.sleep(POLL_SECONDS)  # short, because Ray interrupts between Python instructions
+        ended = outcome(worker)
         return ended.code, ended.message
     except BaseException:  # canceled, or Ray's worker must end
-        worker.let_go()
-        worker.wait(GRACE_SECONDS)
+        let_go(worker)
+        with suppress(subprocess.TimeoutExpired):
+            worker.wait(GRACE_SECONDS)
         raise
 
 
@@ -144,7 +202,9 @@ def _outcome(ray: Any, task: Any) -> Ended:
 def check_installed() -> None:
     """Raise an error if Ray is not installed, without importing it."""
     if importlib.util.find_spec("ray") is None:
-        raise UserError(f"Ray is not installed; {INSTALL}, or use --backend local")
+        raise UserError(
+            "Ray is not installed; pip install 'contrastive-ucb[ray]', or use --backend local"
+        )
 
 
 def check_address(address: str) -> None:
@@ -157,76 +217,7 @@ def check_address(address: str) -> None:
         )
 
 
-class RaySession:
-    """The connection to Ray, made on first use.
-
-    address   None: Ray on this machine, for this process only, which ends with `close`
-              HOST:PORT of a cluster that this machine is a node of, or "auto", which finds it
-    """
-
-    def __init__(self, address: str | None = None) -> None:
-        check_installed()
-        self._address = address
-        self._ray: Any = None
-        self._files = ""  # the folder of a private Ray
-
-    def ray(self) -> Any:
-        """The module `ray`, connected."""
-        if self._ray is None:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            if self._address is None:
-                self._connect("local", **self._private())
-            else:
-                _check_cluster(self._address)
-                self._connect(self._address)
-        return self._ray
-
-    def missing(self, wanted: Resources) -> str | None:
-        """A remark if no node has these resources now; an error if none can join."""
-        nodes = [node["Resources"] for node in self.ray().nodes() if node["Alive"]]
-        if any(_has_room(node, wanted) for node in nodes):
-            return None
-        asked = f"a run asks for {wanted.cpus:g} cpus and {wanted.gpus:g} gpus, and"
-        if self._address is not None:
-            return f"{asked} no node has them now; such runs wait for one"
-        there = " and ".join(f"{nodes[0].get(kind, 0):g}" for kind in ("CPU", "GPU"))
-        raise UserError(f"{asked} there are {there} here; ask for less under [resources]")
-
-    def close(self) -> None:
-        """Disconnect; a private Ray ends and its files are removed."""
-        if self._ray is not None:
-            self._ray.shutdown()
-            self._ray = None
-        if self._files:
-            shutil.rmtree(self._files, ignore_errors=True)
-            self._files = ""
-
-    def _private(self) -> dict[str, Any]:
-        """Options of a Ray that other users cannot reach, with all its files in one folder."""
-        os.environ |= {
-            # Despite its name this works on any system: listen on the loopback interface only.
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-            # Otherwise Ray would write a token to the user's home folder.
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN": uuid4().hex,
-            "RAY_worker_niceness": "0",  # the same as local processes
-        }
-        self._files = tempfile.mkdtemp(prefix="cucb-ray-")
-        options = {"num_cpus": cores(), "object_store_memory": STORE_BYTES}
-        return {**options, "_temp_dir": self._files, "include_dashboard": False}
-
-    def _connect(self, address: str, **options: Any) -> None:
-        import ray  # takes a second, and reads the environment variables
-
-        self._ray = ray  # from now on `close` has something to close
-        try:
-            ray.init(address, runtime_env=WORKERS, **QUIET, **options)
-        except Exception as error:
-            message = f"Ray does not start ({one_line(error)}); use --backend local"
-            raise UserError(message) from error
-
-
-def _check_cluster(address: str) -> None:
+def check_cluster(address: str) -> None:
     """Raise an error unless there is a cluster that can be joined.
 
     Without one, Ray would wait for minutes, print messages and ignore Ctrl-C. So another process
@@ -240,33 +231,21 @@ def _check_cluster(address: str) -> None:
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
         except (OSError, OverflowError) as error:
             raise UserError(f"nothing answers at {address} ({error}); {remedy}") from error
-    if (message := _join_error(address)) is not None:
-        if "AuthenticationError" in message:
-            remedy = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to the values of the cluster"
-        last = message.strip().splitlines()[-1:] or ["no reason given"]
-        raise UserError(f"cannot join a Ray cluster at {address} ({last[0]}); {remedy}")
-
-
-def _join_error(address: str) -> str | None:
-    """The error of a process that tries to join the cluster; None if it can."""
-    impatient = {"RAY_gcs_server_port_wait_time_s": str(CONNECT_SECONDS)}
     try:
-        tried = subprocess.run(
+        joined = subprocess.run(
             [sys.executable, "-c", JOIN, address],
-            env={**os.environ, **impatient},
+            env={**os.environ, "RAY_gcs_server_port_wait_time_s": str(CONNECT_SECONDS)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=ANSWER_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return f"no answer in {ANSWER_SECONDS} s"
-    return tried.stderr if tried.returncode else None
-
-
-def _has_room(node: dict[str, float], wanted: Resources) -> bool:
-    return node.get("CPU", 0) >= wanted.cpus and node.get("GPU", 0) >= wanted.gpus
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
+        raise UserError(
+            f"cannot join a Ray cluster at {address} (no answer in {ANSWER_SECONDS} s); {remedy}"
+        ) from None
+    if joined.returncode:
+        if "AuthenticationError" in joined.stderr:
+            remedy = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to the values of the cluster"
+        last = joined.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        raise UserError(f"cannot join a Ray cluster at {address} ({last[0]}); {remedy}")

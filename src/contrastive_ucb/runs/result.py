@@ -17,7 +17,7 @@ from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import threads
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularGame
-from contrastive_ucb.runs.loop import Measured, Observer, follow, shown_on
+from contrastive_ucb.runs.loop import Observer, follow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,14 @@ class Result:
     unit       "round" or "step"
 
     Rounds are logged on a grid: almost all at first, later 100 per decade. Sums and averages are
-    over all rounds.
+    over all rounds. Metrics are attributes too:
+
+    gap             V* - V^pi of the greedy policy; in a game, the duality gap
+    regret          the sum of the gaps so far (MDP)
+    average_regret  the mean gap of all rounds so far (MDP)
+    average_gap     the mean duality gap of all rounds so far (game)
+    certificate     V-upper - V-lower (game)
+    zeta            the model error: the largest over h, under the true rho~
     """
 
     steps: IntArray
@@ -57,57 +64,40 @@ class Result:
 
         tables = []
         for at, summary in enumerate(self.summaries):
-            columns = {name: self._column(name, at) for name in self.figures}
+            columns = {name: self._rows(name)[:, at] for name in self.figures}
             tables.append(pd.DataFrame({"seed": summary["seed"], "step": self.steps, **columns}))
         return pd.concat(tables, ignore_index=True)
 
     @property
     def summary(self) -> pd.DataFrame:
         """One row per seed. `summary[0]` is the first row as a dictionary."""
-        return _summary_table(self.summaries)
+        import pandas as pd
+
+        rows = self.summaries
+
+        class SummaryTable(pd.DataFrame):  # type: ignore[misc]
+            """A DataFrame with one row per seed; an integer key selects a row as a dictionary."""
+
+            def __getitem__(self, key: Any) -> Any:
+                return dict(rows[key]) if isinstance(key, int) else super().__getitem__(key)
+
+        return SummaryTable(rows)
 
     @property
     def rounds(self) -> IntArray:
         """The logged steps."""
         return self.steps
 
-    @property
-    def gap(self) -> Array:
-        """V* - V^pi of the greedy policy at these rounds; in a game, the duality gap."""
-        return self._figure("gap")
+    def __getattr__(self, name: str) -> Array:
+        figures = self.__dict__.get("figures", {})
+        if name not in figures:
+            raise AttributeError(f"this run has no {name!r}; it has {', '.join(figures)}")
+        figure: Array = figures[name]
+        return figure
 
-    @property
-    def regret(self) -> Array:
-        """The sum of the gaps up to these rounds (MDP)."""
-        return self._figure("regret")
-
-    @property
-    def average_regret(self) -> Array:
-        """The mean gap of all rounds up to these (MDP)."""
-        return self._figure("average_regret")
-
-    @property
-    def average_gap(self) -> Array:
-        """The mean duality gap of all rounds up to these (game)."""
-        return self._figure("average_gap")
-
-    @property
-    def certificate(self) -> Array:
-        """V-upper - V-lower at these rounds (game)."""
-        return self._figure("certificate")
-
-    @property
-    def zeta(self) -> Array:
-        """The model error at these rounds: the largest over h, under the true rho~."""
-        return self._figure("zeta")
-
-    def _figure(self, name: str) -> Array:
-        if name not in self.figures:
-            raise AttributeError(f"this run has no {name!r}; it has {', '.join(self.figures)}")
-        return self.figures[name]
-
-    def _column(self, name: str, seed: int) -> Array:
-        return np.asarray(self.figures[name].reshape(len(self.steps), -1)[:, seed])
+    def _rows(self, name: str) -> Array:
+        """The metric of all seeds   (n, B)"""
+        return self.figures[name].reshape(len(self.steps), -1)
 
     def __repr__(self) -> str:
         values = []
@@ -128,7 +118,7 @@ class Result:
         if not names:
             return figure
         for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-            table = self.figures[name].reshape(len(self.steps), -1)
+            table = self._rows(name)
             measured = np.isfinite(table).all(-1)
             if self.unit == "round":
                 axes.loglog(self.steps[measured], np.maximum(table[measured], 1e-12))
@@ -157,25 +147,18 @@ def learn(
         if event.on_grid:
             logged.append(event)
 
-    bar = ProgressListener(until, agent.algo, start=agent.n_rounds) if progress else None
+    bar = ProgressListener(until, agent.algo, agent.n_rounds) if progress else None
     with threads(1):
         observe(session.rounds(until), collect, bar, callback)
-    alone = len(agent.seeds) == 1
-    names = {name: None for event in logged for name in event.figures}  # in order, each once
-    unmeasured = np.full(len(agent.seeds), np.nan)
-    stacked = {
-        name: np.stack([event.figures.get(name, unmeasured) for event in logged]) for name in names
-    }
-    figures = {name: table[:, 0] if alone else table for name, table in stacked.items()}
     summaries = [session.summary(seed) for seed in range(len(agent.seeds))]
-    return Result(np.array([event.step for event in logged]), figures, summaries)
+    return result_of(logged, summaries, "round")
 
 
 def observe(
     events: Any, collect: Observer, bar: ProgressListener | None, callback: Callback | None
 ) -> None:
     """Follow events with an optional progress bar and callback."""
-    observers = [collect, *([shown_on(bar)] if bar else []), *([callback] if callback else [])]
+    observers = [collect, *([bar.on_event] if bar else []), *([callback] if callback else [])]
     try:
         follow(events, observers)
     finally:
@@ -183,25 +166,17 @@ def observe(
             bar.close()
 
 
-def result_of_events(events: Sequence[Measured], summary: dict[str, Any]) -> Result:
-    """The result of a deep agent from the events that contain values."""
-    names = {name: None for event in events for name in event.values}
-    figures = {
-        name: np.array([event.values.get(name, np.nan) for event in events]) for name in names
-    }
-    return Result(np.array([event.step for event in events]), figures, [summary], "step")
-
-
-def _summary_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    class SummaryTable(pd.DataFrame):  # type: ignore[misc]
-        """A DataFrame with one row per seed; an integer key selects a row as a dictionary."""
-
-        def __getitem__(self, key: Any) -> Any:
-            return dict(rows[key]) if isinstance(key, int) else super().__getitem__(key)
-
-    return SummaryTable(rows)
+def result_of(events: Sequence[Any], summaries: list[dict[str, Any]], unit: str) -> Result:
+    """The result of these rounds, or of these events of a deep agent."""
+    rows = [event.figures if unit == "round" else event.values for event in events]
+    names = dict.fromkeys(name for row in rows for name in row)  # in order, each once
+    count = len(summaries)
+    unmeasured = np.full(count, np.nan)
+    figures = {}
+    for name in names:
+        table = np.stack([np.broadcast_to(row.get(name, unmeasured), count) for row in rows])
+        figures[name] = table[:, 0] if count == 1 else table
+    return Result(np.array([event.step for event in events]), figures, summaries, unit)
 
 
 def evaluate_finite(agent: Any, episodes: int = 20) -> dict[str, Any]:

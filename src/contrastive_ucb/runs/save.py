@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from contrastive_ucb.core.checkpoint import (
+    finished_steps,
     latest_checkpoint,
     load_checkpoint,
     prune_checkpoints,
@@ -26,8 +27,7 @@ from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
 from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 from contrastive_ucb.runs.problem import Problem
-from contrastive_ucb.runs.spec import RunSpec, kind_of
-from contrastive_ucb.runs.store import checkpoint_errors, find_run, save_folder
+from contrastive_ucb.runs.store import checkpoint_errors, find_run
 
 if TYPE_CHECKING:
     from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
@@ -35,20 +35,14 @@ if TYPE_CHECKING:
     from contrastive_ucb.agents.finite.learner import Learner
     from contrastive_ucb.runs.deep_agent import DeepAgent, EnvSource
 
-E = TypeVar("E", TabularMDP, TabularGame)
 OBSERVED: dict[str, Callable[..., ObservedEnv]] = {
     kind.__name__: kind for kind in (ContinuousMDP, RichLock, RichLockGame, GymObserved)
 }
-SHARED = (
-    "reveals_reward",
-    "solved_gap",
-    "suggested_alpha",
-)  # attributes of the class
+SHARED = ("reveals_reward", "solved_gap", "suggested_alpha")  # attributes of the class
 
 
 def save_agent(agent: Learner[Any], folder: str | Path) -> Path:
     """Save the agent in `folder`, atomically replacing an agent that was saved there."""
-    place, count = save_folder(folder), range(len(agent.seeds))
     state = {
         "kind": agent.kind,
         "algo": agent.algo,
@@ -56,17 +50,28 @@ def save_agent(agent: Learner[Any], folder: str | Path) -> Path:
         "config": asdict(agent.config),
         "negatives": agent.negatives if agent.is_tabular else None,
         "envs": [_env_state(env) for env in agent.envs],
-        "session": [agent.session.state_of(seed) for seed in count],
+        "session": [agent.session.state_of(seed) for seed in range(len(agent.seeds))],
     }
+    return save_state(save_folder(folder), state)
+
+
+def save_folder(folder: str | Path) -> Path:
+    """The folder to save an agent in; an existing file is an error."""
+    place = Path(folder)
+    if place.exists() and not place.is_dir():
+        raise UserError(f"{place} is a file; name a folder to save the agent in")
+    return place
+
+
+def save_state(folder: Path, state: dict[str, Any]) -> Path:
+    """Replace the agent that was saved in the folder."""
     # Numbered by saves, not by rounds: the newest save counts, whatever agent it contains.
-    before = latest_checkpoint(place)
-    number = 1 if before is None else int(before.name.removeprefix("step_")) + 1
-    saved = save_checkpoint(place, number, state)
-    prune_checkpoints(place, keep=1)
+    saved = save_checkpoint(folder, max(finished_steps(folder), default=0) + 1, state)
+    prune_checkpoints(folder, keep=1)
     return saved
 
 
-def load_agent(
+def load(
     folder: str | Path, env: EnvSource | None = None
 ) -> ContrastiveUCB | ContrastiveULCB | DeepAgent:
     """The agent that was saved in `folder` last; it continues exactly where it stopped.
@@ -86,21 +91,22 @@ def load_agent(
         from contrastive_ucb.runs.deep_agent import DeepAgent
 
         return DeepAgent.restore(Path(folder), state, env)
-    common = {
-        "seed": state.get("seeds"),
-        "algo": state.get("algo"),
-        "negative_distribution": state.get("negatives"),
-        **state.get("config", {}),
+    kinds: dict[Any, Any] = {
+        ContrastiveUCB.kind: (ContrastiveUCB, TabularMDP),
+        ContrastiveULCB.kind: (ContrastiveULCB, TabularGame),
     }
-    agent: ContrastiveUCB | ContrastiveULCB
-    if state.get("kind") == ContrastiveUCB.kind:
-        agent = ContrastiveUCB([_made_again(TabularMDP, env) for env in state["envs"]], **common)
-    elif state.get("kind") == ContrastiveULCB.kind:
-        agent = ContrastiveULCB([_made_again(TabularGame, env) for env in state["envs"]], **common)
-    else:
+    if state.get("kind") not in kinds:
         raise UserError(
             f"{path} is a checkpoint of a run; name the run folder, which contains spec.json"
         )
+    make, env_kind = kinds[state["kind"]]
+    agent: ContrastiveUCB | ContrastiveULCB = make(
+        [_env(env_kind, env) for env in state["envs"]],
+        seed=state["seeds"],
+        algo=state["algo"],
+        negative_distribution=state["negatives"],
+        **state["config"],
+    )
     agent.session.load_states(state["session"])
     return agent
 
@@ -114,19 +120,19 @@ def _agent_of_run(
     if not any(folder.rglob("spec.json")):
         raise UserError(f"there is no saved agent in {folder}; save one with agent.save(folder)")
     run_dir, spec = find_run(folder, "solve", "train")
-    if kind_of(spec["config"]) == "train":
-        return DeepAgent.of_run(run_dir, env)
+    if spec.kind == "train":
+        return DeepAgent.of_run(run_dir, spec, env)
     newest = latest_checkpoint(run_dir / "checkpoints")
     if newest is None:
         raise UserError(f"{run_dir} has no checkpoint yet; repeat its command")
     with checkpoint_errors(newest):
-        agent: Any = Problem.of_spec(RunSpec(**spec)).agent([spec["seed"]])
+        agent: Any = Problem.of_spec(spec).agent([spec.seed])
         agent.session.load_states([load_checkpoint(newest)["session"]])
     return cast("ContrastiveUCB | ContrastiveULCB", agent)
 
 
 def _env_state(env: Env | ObservedEnv) -> dict[str, Any]:
-    """What `_made_again` needs: the arrays of a finite environment, or its class and arguments."""
+    """What `_env` needs: the arrays of a finite environment, or its class and arguments."""
     if isinstance(env, OneHot):
         return _env_state(env.base)
     if isinstance(env, ObservedEnv):
@@ -139,23 +145,14 @@ def _env_state(env: Env | ObservedEnv) -> dict[str, Any]:
     return {**kernel, **{name: getattr(env, name) for name in (*stored, *SHARED)}}
 
 
-def _made_again(kind: type[E], state: dict[str, Any]) -> E | ObservedEnv:
+def _env(kind: type[TabularMDP | TabularGame], state: dict[str, Any]) -> Any:
     if "observed" in state:
         return OBSERVED[state["observed"]](**state["arguments"])
-    return _env(kind, state)
-
-
-def _env(kind: type[E], state: dict[str, Any]) -> E:
-    env = kind(
-        Kernel(state["features"], state["measures"]),
-        state["rewards"],
-        state["initial"],
-        reward_scale=state["reward_scale"],
-        rank=state["rank"],
-        name=state["name"],
-    )
+    names = ("rewards", "initial", "reward_scale", "rank", "name")
+    kernel = Kernel(state["features"], state["measures"])
+    env: Any = kind(kernel, **{name: state[name] for name in names})
     # The constructor normalizes rows, which may change the last bit of arrays.
-    env.kernel, env.initial = Kernel(state["features"], state["measures"]), state["initial"]
+    env.kernel, env.initial = kernel, state["initial"]
     for name in SHARED:
         setattr(env, name, state[name])
     return env

@@ -20,13 +20,9 @@ from contrastive_ucb.evaluation.trackers import OnTwin, StopRule, make_tracker, 
 class Round:
     """A finished round and its metrics, each (B,); the event of finite and neural agents."""
 
-    number: int
+    step: int
     figures: dict[str, Array]
     on_grid: bool  # whether it is logged
-
-    @property
-    def step(self) -> int:
-        return self.number
 
     @property
     def values(self) -> dict[str, float]:
@@ -71,7 +67,8 @@ class Session:
     def __init__(self, agent: Learner[Any], probes: Sequence[str] = (), stops: bool = False):
         self.agent = agent
         self.tracked, self.tracker = make_tracker(agent)  # the agent, or it on a finite twin
-        self.rule = _stop_rule(agent)
+        target = getattr(agent.envs[0], "solved_return", None)
+        self.rule = None if target is None else StopRule(target)
         self.latest: dict[str, Array] = {}  # the newest value of every metric
         self.stops = stops or getattr(agent.envs[0], "stops_when_solved", False)
         self.probes: list[Probe] = [resolve_name(name)(self) for name in probes]
@@ -107,7 +104,7 @@ class Session:
         """The summary of the run of one seed."""
         agent = self.agent
         latest = {name: float(values[seed]) for name, values in self.latest.items()}
-        return {
+        summary: dict[str, Any] = {
             "algo": agent.algo,
             "env": agent.envs[seed].name,
             "seed": agent.seeds[seed],
@@ -119,9 +116,15 @@ class Session:
             "alpha": agent.config.alpha,
             **{name: latest[name] for name in ("zeta", "xi") if name in latest},
             **self.tracker.summary(seed),
-            **self._rule_summary(latest),
-            **self._probe_summary(seed),
         }
+        if self.rule is not None:
+            summary |= {"return": latest["return"], "solved_at": self.rule.solved_at or None}
+        totals = {f"worst_{name}": values for name, values in self.worst.items()}
+        for probe in self.probes:
+            totals |= probe.totals()
+        for name, values in totals.items():
+            summary[name] = float(values[seed]) if np.isfinite(values[seed]) else None
+        return summary
 
     def state_of(self, seed: int) -> dict[str, Any]:
         """A copy of the state of one seed. `latest` is part of it, since any round may be saved."""
@@ -165,25 +168,6 @@ class Session:
             for name, values in measured.items():
                 self.worst[name] = np.maximum(self.worst.get(name, values), values)
         return figures
-
-    def _probe_summary(self, seed: int) -> dict[str, float | None]:
-        totals = {f"worst_{name}": values for name, values in self.worst.items()}
-        for probe in self.probes:
-            totals |= probe.totals()
-        return {
-            name: float(values[seed]) if np.isfinite(values[seed]) else None
-            for name, values in totals.items()
-        }
-
-    def _rule_summary(self, latest: dict[str, float]) -> dict[str, Any]:
-        if self.rule is None:
-            return {}
-        return {"return": latest["return"], "solved_at": self.rule.solved_at or None}
-
-
-def _stop_rule(agent: Learner[Any]) -> StopRule | None:
-    target = getattr(agent.envs[0], "solved_return", None)
-    return None if target is None else StopRule(target)
 
 
 def _stacked(states: list[dict[str, float]]) -> dict[str, Array]:

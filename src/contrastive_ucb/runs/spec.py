@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -51,9 +50,9 @@ class RunSpec:
         if not isinstance(self.config, Mapping):
             raise ValueError(f"config must be a mapping, got {type(self.config).__name__}")
         # Copies, so that later changes by the caller do not change the identity of the run.
-        object.__setattr__(self, "config", plain_json(self.config, "config"))
-        if self.inputs is not None:
-            object.__setattr__(self, "inputs", plain_json(self.inputs, "inputs"))
+        for name in ("config", "inputs"):
+            copy = json.loads(json.dumps(getattr(self, name), allow_nan=False))
+            object.__setattr__(self, name, copy)
 
     @property
     def kind(self) -> Kind | None:
@@ -75,26 +74,21 @@ class RunSpec:
     def folder(self, root: Path) -> Path:
         """The run folder: `root`/suite/agent/task-settings-hash/seed_n.
 
-        The hash identifies the run. The settings in the name are for readers, so a folder with the
-        same hash and other settings in its name is the folder of this run too.
+        The hash identifies the run. The name has as many of the given settings as fit, for readers,
+        so a folder with the same hash and other settings in its name is the folder of this run too.
         """
         parent, digest = root / self.suite / self.agent, self.identity()[:8]
-        name = f"{self._title()}-{digest}"
-        if not (parent / name).is_dir():
-            same = sorted(path.name for path in parent.glob(f"{self.task}-*{digest}"))
-            name = same[0] if same else name
-        return parent / name / f"seed_{self.seed}"
-
-    def _title(self) -> str:
-        """The task and as many of the given settings as fit."""
-        title, room = self.task, FOLDER_NAME - 9
+        title = self.task
         for key, value in ((self.inputs or {}).get("settings") or {}).items():
             text = Path(value).name if key == "path" else value_text(value)
             setting = re.sub(r"[^A-Za-z0-9._=,-]", "-", f"{key}={text}")
             longer = f"{title}{'-' if title == self.task else ','}{setting}"
-            if len(longer) <= room:
+            if len(longer) < FOLDER_NAME - len(digest):
                 title = longer
-        return title
+        name = f"{title}-{digest}"
+        if not (parent / name).is_dir():
+            name = min((path.name for path in parent.glob(f"{self.task}-*{digest}")), default=name)
+        return parent / name / f"seed_{self.seed}"
 
 
 def kind_of(config: Any) -> Kind | None:
@@ -102,27 +96,6 @@ def kind_of(config: Any) -> Kind | None:
     if not isinstance(config, Mapping):
         return None
     return next((kind for kind, length in LENGTHS.items() if length in config), None)
-
-
-def plain_json(value: Any, where: str) -> Any:
-    """A copy of `value` in JSON values only; other values are an error that names their place."""
-    if value is None or type(value) in (bool, int, str):
-        return value
-    if type(value) is float:
-        if not math.isfinite(value):
-            raise ValueError(f"{where} is {value}; JSON has no such number, omit it or use None")
-        return value
-    if isinstance(value, (list, tuple)):
-        return [plain_json(item, f"{where}[{at}]") for at, item in enumerate(value)]
-    if isinstance(value, Mapping):
-        for key in value:
-            if type(key) is not str:
-                raise ValueError(f"{where} has the key {key!r}; keys must be strings")
-        return {key: plain_json(item, f"{where}.{key}") for key, item in value.items()}
-    raise ValueError(
-        f"{where} is a {type(value).__name__}; JSON holds only None, bool, int, float, str, lists"
-        " and dicts: convert it first"
-    )
 
 
 def value_text(value: Any) -> str:

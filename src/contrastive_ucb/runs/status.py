@@ -11,18 +11,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive_ucb.core.checkpoint import STATE, latest_checkpoint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs.grid import SWEEPS, Job, remembered
-from contrastive_ucb.runs.spec import RunSpec, command_words, commands
+from contrastive_ucb.runs.spec import LENGTHS, RunSpec, command_words, commands
 from contrastive_ucb.runs.store import failure_of, is_busy, read_object
 
 STATES = ("finished", "running", "waiting", "failed")
 TAIL = 1 << 16  # bytes read from the end of metrics.jsonl
+REPEAT = "remove it and repeat the command"
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,6 @@ class RunState:
     log: str | None = None
     command: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 class Watched(NamedTuple):
     """A run folder, which need not exist yet, and the state of a run that has not begun."""
@@ -58,9 +56,9 @@ class Watched(NamedTuple):
 def watched_jobs(jobs: Iterable[Job], root: Path) -> list[Watched]:
     """The run folders of the jobs, sorted by name."""
     return _sorted(
-        _watched(spec, root, job.label, commands(job.words(), [spec.seed], root)[0])
+        _watched(spec, folder, root, job.label, job.words(), root)
         for job in jobs
-        for spec in job.specs()
+        for spec, folder in zip(job.specs, job.folders(root), strict=True)
     )
 
 
@@ -68,41 +66,111 @@ def watched_folder(folder: Path) -> list[Watched]:
     """The runs at any depth below the folder, and those that its sweeps have not begun yet."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}; pass the --out of a command")
-    runs, roots = _runs_and_roots(folder)
-    known: dict[Path, Watched] = {}
-    for root in roots:
-        for spec, label, words, _ in remembered(root):
-            run = _watched(spec, root, label, commands(words, [spec.seed], root)[0])
-            known[run.path] = _below(folder, run)
-    for path in runs:
-        if path not in known:
-            known[path] = _found(path, folder)
-    return _sorted(known.values())
+    runs: dict[Path, Watched] = {}
+    for name, folders, files in os.walk(folder):
+        path = Path(name)
+        if SWEEPS in folders:  # above the runs of these sweeps
+            for spec, label, words, _ in remembered(path):
+                place = spec.folder(path)
+                runs[place] = _watched(spec, place, folder, label, words, path)
+        if "spec.json" in files:
+            if path not in runs:
+                runs[path] = _found(path, folder)
+            folders.clear()
+        folders[:] = [name for name in folders if not name.startswith(".")]
+    return _sorted(runs.values())
+
+
+def _watched(
+    spec: RunSpec, path: Path, base: Path, label: str, words: Sequence[str] | None, out: Path
+) -> Watched:
+    """The run of this folder; its name is relative to `base`, and its command writes to `out`."""
+    kind = spec.kind or "solve"
+    start = RunState(
+        run=str(path.relative_to(base)),
+        label=label or spec.agent,
+        task=spec.task,
+        seed=spec.seed,
+        steps=spec.config.get(LENGTHS[kind]),
+        measure="gap" if kind == "solve" else "score",
+        command=None if words is None else commands(words, [spec.seed], out)[0],
+    )
+    return Watched(path, start)
+
+
+def _found(path: Path, base: Path) -> Watched:
+    """A run that belongs to no sweep; if its spec is damaged, the folder names are used."""
+    try:
+        spec = RunSpec(**read_object(path / "spec.json", REPEAT))
+    except (ValueError, TypeError) as error:
+        problem = f"{path / 'spec.json'} is damaged ({error}); {REPEAT}"
+        *_, agent, task, seed = ("", "", *path.parts)
+        number = int(seed[5:]) if seed[5:].isdigit() else 0
+        name = str(path.relative_to(base))
+        return Watched(path, RunState(name, agent, task, number, "failed", error=problem))
+    words = None
+    if spec.inputs is not None and spec.kind == spec.suite and len(path.parents) > 3:
+        words = command_words(spec.kind, spec.inputs)
+    return _watched(spec, path, base, "", words, path.parents[3] if words else base)
+
+
+def _sorted(runs: Iterable[Watched]) -> list[Watched]:
+    return sorted(runs, key=lambda run: (run.path.parent, run.start.seed))
 
 
 def states_of(runs: Sequence[Watched]) -> list[RunState]:
     """The present state of each run, with an estimate of the seconds left."""
-    states = [_state_of(run) for run in runs]
-    whole: dict[Path, list[float]] = {}  # group: seconds of its finished runs
-    for run, state in zip(runs, states, strict=True):
-        if state.state == "finished":
-            whole.setdefault(run.path.parent, []).append(_seconds_of(run.path))
+    states: list[RunState] = []
+    seconds: dict[Path, list[float]] = {}  # group: seconds of its finished runs
+    for path, start in runs:
+        state, summary = _state_of(path, start)
+        states.append(state)
+        if summary:
+            seconds.setdefault(path.parent, []).append(float(summary.get("seconds") or 0))
     return [
-        replace(state, seconds_left=_seconds_left(run.path, state, whole.get(run.path.parent, [])))
+        replace(state, seconds_left=_seconds_left(run.path, state, seconds.get(run.path.parent)))
         for run, state in zip(runs, states, strict=True)
     ]
+
+
+def _state_of(path: Path, start: RunState) -> tuple[RunState, Mapping[str, Any]]:
+    """The state of a run, and the summary of a finished one."""
+    if start.error:
+        return start, {}
+    if (path / "DONE").exists():
+        try:
+            summary = read_object(path / "DONE", REPEAT)
+            is_gap = start.measure == "gap"
+            score = float(summary["final_gap"] if is_gap else summary["evaluation"]["mean"])
+        except UserError as error:
+            return replace(start, state="failed", error=str(error)), {}
+        except (KeyError, TypeError):
+            problem = f"{path / 'DONE'} has no score; {REPEAT}"
+            return replace(start, state="failed", error=problem), {}
+        return replace(start, state="finished", step=start.steps or 0, score=score), summary
+    name = "gap" if start.measure == "gap" else "charts/episodic_return"
+    step, latest = 0, None
+    for line in last_lines(path / "metrics.jsonl"):
+        step = max(step, line["step"])
+        if name in line:
+            latest = float(line[name])
+            break
+    state = replace(start, step=step, latest=latest)
+    if is_busy(path):
+        return replace(state, state="running"), {}
+    if failure := failure_of(path):
+        return replace(state, state="failed", error=failure.error, log=failure.log), {}
+    return state, {}
 
 
 def last_lines(metrics: Path) -> Iterator[Mapping[str, Any]]:
     """The last complete lines of metrics.jsonl, newest first, without reading the whole file."""
     try:
         with metrics.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - TAIL))
-            text = file.read()
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            *lines, _torn = file.read().split(b"\n")
     except OSError:
         return
-    *lines, _torn = text.split(b"\n")
     for line in reversed(lines):
         try:
             values = json.loads(line)
@@ -112,111 +180,7 @@ def last_lines(metrics: Path) -> Iterator[Mapping[str, Any]]:
             yield values
 
 
-def _watched(spec: RunSpec, root: Path, label: str, command: str | None) -> Watched:
-    path = spec.folder(root)
-    steps = spec.config.get("steps", spec.config.get("rounds"))
-    start = RunState(
-        run=str(path.relative_to(root)),
-        label=label or spec.agent,
-        task=spec.task,
-        seed=spec.seed,
-        steps=steps if isinstance(steps, int) else None,
-        measure="score" if "steps" in spec.config else "gap",
-        command=command,
-    )
-    return Watched(path, start)
-
-
-def _found(path: Path, root: Path) -> Watched:
-    """A run that belongs to no sweep; if its spec is damaged, the folder names are used."""
-    try:
-        content = json.loads((path / "spec.json").read_text(encoding="utf-8"))
-        spec = RunSpec(**content)
-    except (OSError, ValueError, TypeError) as error:
-        name = str(path.relative_to(root))
-        seed = path.name.removeprefix("seed_")
-        problem = f"{path / 'spec.json'} is damaged ({error}); remove it and repeat the command"
-        start = RunState(
-            name, path.parent.parent.name, path.parent.name, int(seed) if seed.isdigit() else 0
-        )
-        return Watched(path, replace(start, state="failed", error=" ".join(problem.split())))
-    command = None
-    if spec.inputs is not None and spec.kind == spec.suite and len(path.parents) > 3:
-        command = commands(command_words(spec.kind, spec.inputs), [spec.seed], path.parents[3])[0]
-    return _below(root, Watched(path, _watched(spec, root, "", command).start))
-
-
-def _below(folder: Path, run: Watched) -> Watched:
-    """The run with its path relative to the folder."""
-    return Watched(run.path, replace(run.start, run=str(run.path.relative_to(folder))))
-
-
-def _runs_and_roots(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Every folder with a spec.json, and every folder with stored sweeps."""
-    runs, roots = [], []
-    for path, folders, files in os.walk(folder):
-        if "spec.json" in files:
-            folders.clear()
-            runs.append(Path(path))
-        if SWEEPS in folders:
-            roots.append(Path(path))
-        folders[:] = [name for name in folders if not name.startswith(".")]
-    return runs, roots
-
-
-def _sorted(runs: Iterable[Watched]) -> list[Watched]:
-    return sorted(runs, key=lambda run: (run.path.parent, run.start.seed))
-
-
-def _state_of(run: Watched) -> RunState:
-    path, start = run
-    if start.error:
-        return start
-    if (path / "DONE").exists():
-        return _finished(path, start)
-    step, latest = _latest(path / "metrics.jsonl", start.measure)
-    start = replace(start, step=step, latest=latest)
-    if is_busy(path):
-        return replace(start, state="running")
-    if failure := failure_of(path):
-        return replace(start, state="failed", error=failure.error, log=failure.log)
-    return start
-
-
-def _finished(path: Path, start: RunState) -> RunState:
-    try:
-        summary = _summary(path)
-        score = summary["evaluation"]["mean"] if start.measure == "score" else summary["final_gap"]
-    except (KeyError, TypeError):
-        problem = f"{path / 'DONE'} has no score; remove it and repeat the command"
-        return replace(start, state="failed", error=problem)
-    except UserError as error:
-        return replace(start, state="failed", error=str(error))
-    return replace(start, state="finished", step=start.steps or 0, score=float(score))
-
-
-def _summary(path: Path) -> dict[str, Any]:
-    """The summary in DONE."""
-    return read_object(path / "DONE", "remove it and repeat the command")
-
-
-def _latest(metrics: Path, measure: str) -> tuple[int, float | None]:
-    """The last step in the file, and the last return or gap up to it."""
-    name = "charts/episodic_return" if measure == "score" else "gap"
-    step = 0
-    for line in last_lines(metrics):
-        step = max(step, line["step"])
-        if name in line:
-            return step, float(line[name])
-    return step, None
-
-
-def _seconds_of(path: Path) -> float:
-    seconds = _summary(path).get("seconds")
-    return float(seconds) if isinstance(seconds, (int, float)) else 0.0
-
-
-def _seconds_left(path: Path, state: RunState, others: Sequence[float]) -> float | None:
+def _seconds_left(path: Path, state: RunState, others: Sequence[float] | None) -> float | None:
     """Estimated from its own speed up to the newest checkpoint, or from runs of its group."""
     if state.state not in ("running", "waiting") or not state.steps:
         return None

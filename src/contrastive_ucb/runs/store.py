@@ -17,16 +17,15 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
 from contrastive_ucb.core.checkpoint import CheckpointError
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import write_atomically
-from contrastive_ucb.core.versions import versions
-from contrastive_ucb.runs.spec import Kind, RunSpec, kind_of, plain_json
+from contrastive_ucb.core.runtime import versions
+from contrastive_ucb.runs.spec import Kind, RunSpec, kind_of
 
 FULL = (errno.ENOSPC, errno.EDQUOT)  # disk full or quota exceeded
 LOCK_SECONDS = 0.5  # how long to wait for a lock; readers hold it for much less
@@ -48,33 +47,22 @@ class RunFolder:
         self.metrics = self.path / "metrics.jsonl"
         self.tensorboard = self.path / "tensorboard"
         self._done = self.path / "DONE"
-        self._spec_file = self.path / "spec.json"
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Self:
-        with self._one_line_errors():
+        with self._one_line_errors(), ExitStack() as undo:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._acquire_lock()
-            try:
-                self._claim()
-            except BaseException:
-                self.close()
-                raise
+            lock = undo.enter_context((self.path / ".lock").open("a"))
+            self._wait_for(lock)
+            self._claim()
+            undo.pop_all()
+            self._lock = lock
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def __exit__(self, *error: object) -> None:
         """Release the lock; the kernel also releases it when the process dies."""
         if self._lock is not None:
             self._lock.close()
-            self._lock = None
 
     @property
     def finished(self) -> bool:
@@ -82,16 +70,10 @@ class RunFolder:
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Write the summary, which marks the run as finished."""
-        if self._lock is None:
-            raise RuntimeError(
-                f"{self.path} is not open; call finish() inside `with RunFolder(...)`"
-            )
-        if self.finished:
-            raise RuntimeError(f"{self.path} is finished already; check `finished` before a run")
         with self._one_line_errors():
-            content = _to_text(plain_json(summary, "summary"))
-            write_atomically(self.path / VERSIONS, _to_text(versions()))
-            write_atomically(self._done, content)
+            content = json.dumps(summary, indent=2, allow_nan=False)
+            write_atomically(self.path / VERSIONS, json.dumps(versions(), indent=2) + "\n")
+            write_atomically(self._done, content + "\n")
 
     def summary(self, *required: str) -> dict[str, Any]:
         """The summary of the finished run; an error if it lacks a required field."""
@@ -104,33 +86,32 @@ class RunFolder:
             )
         return summary
 
-    def _acquire_lock(self) -> None:
-        if self._lock is not None:
-            raise RuntimeError(f"{self.path} is open already")
-        lock = (self.path / ".lock").open("a")
+    def _wait_for(self, lock: IO[str]) -> None:
         until = time.monotonic() + LOCK_SECONDS
-        while not _locked(lock):
-            if time.monotonic() >= until:
-                lock.close()
-                raise RunBusyError(
-                    f"run folder {self.path} is in use by another process;"
-                    " wait until that run ends, or pass --out FOLDER to write elsewhere"
-                )
+        while True:
+            try:
+                # A kernel lock never outlives its owner, unlike the mere presence of a file.
+                return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise RunBusyError(
+                        f"run folder {self.path} is in use by another process;"
+                        " wait until that run ends, or pass --out FOLDER to write elsewhere"
+                    ) from None
             time.sleep(LOCK_SECONDS / 50)
-        self._lock = lock
 
     def _claim(self) -> None:
         """Write spec.json into a new folder; in an existing one it must describe this run."""
-        if not self._spec_file.exists():
-            write_atomically(self._spec_file, _to_text(self.spec.to_json()))
+        file, wanted = self.path / "spec.json", self.spec.to_json()
+        if not file.exists():
+            write_atomically(file, json.dumps(wanted, indent=2) + "\n")
             return
-        stored = read_object(self._spec_file, "remove it, and the next attempt writes it again")
-        wanted = self.spec.to_json()
+        stored = read_object(file, "remove it, and the next attempt writes it again")
         # Different inputs, such as a default that was given, may resolve to the same run.
         keys = sorted((wanted.keys() | stored.keys()) - {"inputs"})
         if differ := [key for key in keys if stored.get(key) != wanted.get(key)]:
             raise UserError(
-                f"{self._spec_file} belongs to another run ({', '.join(differ)} differ);"
+                f"{file} belongs to another run ({', '.join(differ)} differ);"
                 f" move {self.path} elsewhere or pass --out FOLDER to write elsewhere"
             )
 
@@ -144,19 +125,21 @@ class RunFolder:
             ) from error
 
 
-def find_run(path: Path, *kinds: Kind) -> tuple[Path, dict[str, Any]]:
-    """The only run of these commands in or below the folder `path`, and its spec."""
+def find_run(path: Path, *kinds: Kind) -> tuple[Path, RunSpec]:
+    """The only run of these commands in or below the folder `path`, and its specification."""
     if not path.is_dir():
         raise UserError(f"there is no folder {path}; name a run folder or the --out of its command")
-    specs = {file.parent: _read_spec(file) for file in sorted(path.rglob("spec.json"))}
-    runs = {folder: spec for folder, spec in specs.items() if kind_of(spec.get("config")) in kinds}
+    files = sorted(path.rglob("spec.json"))
+    specs = {file: read_object(file, "name another run") for file in files}
+    runs = [file for file, spec in specs.items() if kind_of(spec.get("config")) in kinds]
     if not runs:
         names = " or ".join(f"'cucb {kind}'" for kind in kinds)
         raise UserError(f"there is no run of {names} in {path}; name the --out of such a command")
     if len(runs) > 1:
-        some = ", ".join(str(folder) for folder in list(runs)[:3])
+        some = ", ".join(str(file.parent) for file in runs[:3])
         raise UserError(f"there are {len(runs)} runs in {path}; name one of them, such as {some}")
-    return next(iter(runs.items()))
+    with checkpoint_errors(runs[0]):
+        return runs[0].parent, RunSpec(**specs[runs[0]])
 
 
 class Failure(NamedTuple):
@@ -216,14 +199,6 @@ def checkpoint_errors(
         ) from error
 
 
-def save_folder(folder: str | Path) -> Path:
-    """The folder to save an agent in; an existing file is an error."""
-    place = Path(folder)
-    if place.exists() and not place.is_dir():
-        raise UserError(f"{place} is a file; name a folder to save the agent in")
-    return place
-
-
 def remedy_of(error: OSError) -> str:
     """What to do if a folder of runs cannot be written to."""
     if error.errno in FULL:
@@ -242,25 +217,3 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{path} is damaged (no JSON object); {remedy}")
     return content
-
-
-def _locked(lock: IO[str]) -> bool:
-    """Try to lock the file; whether it succeeded."""
-    try:
-        # A kernel lock never outlives its owner, unlike the mere presence of a file.
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _to_text(value: Any) -> str:
-    return json.dumps(value, indent=2) + "\n"
-
-
-def _read_spec(path: Path) -> dict[str, Any]:
-    try:
-        spec = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is damaged (not valid JSON); name another run") from error
-    return spec if isinstance(spec, dict) else {}

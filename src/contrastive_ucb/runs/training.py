@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import math
 import re
+from ast import literal_eval
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
 from contrastive_ucb.agents.deep.presets import ALGORITHMS, BONUSES, configure
 from contrastive_ucb.agents.simple.config import SimpleConfig, configure_simple
 from contrastive_ucb.core.checks import check_size, hint, kinds_of, typed
-from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.registry import canonical_name, frame_shape_of, make_deep_env
 from contrastive_ucb.runs.spec import RunSpec
 
 if TYPE_CHECKING:
-    from contrastive_ucb.agents.deep.trainer import DeepTrainer, Trainer
+    from contrastive_ucb.agents.deep.trainer import DeepTrainer
 
-YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
-EXAMPLES = {"support": "0,10", "epsilon": "1,0.1", "extra_rounds": "8,12"}
+WORDS: dict[str, bool | None] = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+WORDS |= {"none": None, "auto": None}
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,22 @@ class Training:
     def __post_init__(self) -> None:
         check_size("steps", self.steps)
         check_size("seed", self.seed, least=0)
+        kinds, given = deep_kinds(), self.settings.items()
+        typed_settings = {key: typed(key, value, kinds.get(key, Any)) for key, value in given}
+        object.__setattr__(self, "settings", typed_settings)
         object.__setattr__(self, "env", canonical_name(self.env))
+
+    @classmethod
+    def of_spec(cls, spec: RunSpec, env: str | None = None) -> Training:
+        """The training of a run from its resolved settings, since presets may have changed.
+
+        env  another name of the environment
+        """
+        config, settings = spec.config, dict(spec.config["agent"])
+        bonus = settings.pop("bonus", {})
+        settings |= {f"bonus.{name}": value for name, value in bonus.items()}
+        name = env or config["env"]
+        return cls(name, spec.agent, settings, config["steps"], spec.seed, spec.suite)
 
     @cached_property
     def frame_shape(self) -> tuple[int, ...]:
@@ -76,12 +97,9 @@ class Training:
     def spec(self) -> RunSpec:
         config = {"env": self.env, "steps": self.steps, "agent": asdict(self.config)}
         task = re.sub("[^A-Za-z0-9._-]", "-", self.env)
-        return RunSpec(self.suite, self.algo, task, self.seed, config, self.inputs())
-
-    def inputs(self) -> dict[str, Any]:
-        """Algorithm, environment, length and the settings as they were given."""
-        settings = dict(self.settings)
-        return {"algo": self.algo, "env": self.env, "settings": settings, "length": self.steps}
+        inputs = {"algo": self.algo, "env": self.env, "length": self.steps}
+        inputs["settings"] = dict(self.settings)
+        return RunSpec(self.suite, self.algo, task, self.seed, config, inputs)
 
     def with_seed(self, seed: int) -> Training:
         """The same training with another seed; the configuration is not resolved again."""
@@ -91,105 +109,40 @@ class Training:
         object.__setattr__(other, "seed", seed)
         return other
 
-    def environment(self) -> FrameEnv:
-        rules = self.config.atari
-        return make_deep_env(self.env, seed=self.seed, training=True, rules=rules)
-
     def trainer(self, device: str = "cpu") -> DeepTrainer:
-        if not isinstance(self.config, SimpleConfig):
-            return self.rainbow_trainer(device)
-        from contrastive_ucb.agents.simple.trainer import SimpleTrainer
+        """A new trainer with its environment; imports torch."""
+        config = self.config
+        env = make_deep_env(self.env, seed=self.seed, training=True, rules=config.atari)
+        if isinstance(config, SimpleConfig):
+            from contrastive_ucb.agents.simple.trainer import SimpleTrainer
 
-        return SimpleTrainer(self.environment(), self.config, self.seed, self.steps, device)
-
-    def rainbow_trainer(self, device: str = "cpu") -> Trainer:
-        """The trainer of any agent except SimPLe."""
+            return SimpleTrainer(env, config, self.seed, self.steps, device)
         from contrastive_ucb.agents.deep.trainer import Trainer
 
-        if isinstance(self.config, SimpleConfig):
-            raise ValueError("simple is not a Rainbow agent; choose another algo")
-        return Trainer(self.environment(), self.config, self.seed, self.steps, device)
-
-
-def training_of(env: str, algo: str, settings: Mapping[str, Any], steps: int) -> Training:
-    """The training that `cucb train` makes of these settings, with seed 0."""
-    kinds = deep_kinds()
-    values = {key: typed(key, value, kinds.get(key, Any)) for key, value in settings.items()}
-    return Training(env, algo, values, steps)
-
-
-@cache
-def rainbow_kinds() -> dict[str, Any]:
-    """The type of every setting of the Rainbow agents, including those of the bonus."""
-    learner, bonus = kinds_of(RainbowConfig), kinds_of(BonusConfig)
-    inner = {f"bonus.{name}": kind for name, kind in bonus.items()}
-    return {name: learner[name] for name in learner if name != "bonus"} | {
-        "bonus.preset": str,
-        **inner,
-    }
+        return Trainer(env, config, self.seed, self.steps, device)
 
 
 @cache
 def deep_kinds() -> dict[str, Any]:
     """The type of every setting of the deep agents."""
-    return {**kinds_of(SimpleConfig), **rainbow_kinds()}
+    bonus = {f"bonus.{name}": kind for name, kind in kinds_of(BonusConfig).items()}
+    return {**kinds_of(SimpleConfig), **kinds_of(RainbowConfig), "bonus.preset": str, **bonus}
 
 
 def read_settings(words: Sequence[str]) -> dict[str, Any]:
-    """KEY=VALUE words with each value in the type of its setting; `configure` checks the keys."""
-    kinds = deep_kinds()
+    """KEY=VALUE words as settings; `Training` checks them."""
     settings: dict[str, Any] = {}
     for word in words:
         key, equals, text = word.partition("=")
         if not equals:
             raise ValueError(f"--set {word} has no value; write KEY=VALUE, such as n_step=3")
-        kind = kinds.get(key, str)
-        try:
-            settings[key] = _read(text, kind)
-        except ValueError:
-            raise ValueError(f"--set {key} takes {takes(key, kind)}, got {text!r}") from None
+        kind = deep_kinds().get(key, str)
+        is_text = kind is str or get_origin(kind) is Literal
+        value: Any = text if is_text else WORDS.get(text.lower(), text)
+        if isinstance(value, str) and not is_text:
+            with suppress(ValueError, SyntaxError):  # otherwise the text is a wrong value
+                value = literal_eval(text)
+            if get_origin(kind) is tuple and not isinstance(value, (list, tuple)):
+                value = (value,)
+        settings[key] = value
     return settings
-
-
-def takes(key: str, kind: Any) -> str:
-    """The values that the setting `key` of this type takes, in words."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return f"{takes(key, next(part for part in inner if part is not type(None)))}, or none"
-    if origin is tuple:
-        number = "whole numbers" if inner[0] is int else "numbers"
-        if inner[-1] is Ellipsis:
-            return f"{number} such as {EXAMPLES.get(key, '64,64')}"
-        return f"{len(inner)} {number} such as {EXAMPLES.get(key, '0.4,1.0')}"
-    if origin is Literal:
-        return f"one of {', '.join(inner)}"
-    return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "a word")
-
-
-def _read(text: str, kind: Any) -> Any:
-    """`text` as a value of the type `kind`; ValueError if that is not possible."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        if text.lower() in ("none", "auto"):
-            return None
-        return _read(text, next(part for part in inner if part is not type(None)))
-    if origin is tuple:
-        parts = text.strip("()[], ").split(",")
-        kinds = (inner[0],) * len(parts) if inner[-1] is Ellipsis else inner
-        return tuple(_read(part.strip(), one) for part, one in zip(parts, kinds, strict=True))
-    if origin is Literal:
-        if text not in inner:
-            raise ValueError
-        return text
-    if kind is bool:
-        if text.lower() not in YES + NO:
-            raise ValueError
-        return text.lower() in YES
-    if kind is int:
-        number = float(text)  # accepts 1e5
-        if not number.is_integer():
-            raise ValueError
-        return int(number)
-    if kind is float and not math.isfinite(float(text)):
-        raise ValueError
-    return kind(text)

@@ -1,9 +1,9 @@
 """One job in its own process, by default with one thread:
 
-    python -m contrastive_ucb.runs.worker ROOT JOB.json [CHECKPOINT_SECONDS]
+    python -m contrastive_ucb.runs.worker ROOT JOB [CHECKPOINT_SECONDS]
 
-With - for JOB.json the job is the first line of stdin. Such a worker saves and stops when stdin is
-closed, which also happens when the process that started it dies.
+JOB is a job as JSON. The worker saves and stops when its stdin is closed, which also happens when
+the process that started it dies.
 
 Exit codes: 0 finished, 1 failed, 75 another process works on the run, 130 stopped.
 """
@@ -22,7 +22,6 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs.grid import Job
 from contrastive_ucb.runs.problem import Problem
 from contrastive_ucb.runs.store import (
@@ -43,13 +42,9 @@ GRACE_SECONDS = 60  # for saving, after stdin was closed
 def main(arguments: Sequence[str]) -> int:
     """Run the job; an error is one line on stderr."""
     os.environ.update(THREADS)  # before torch is imported
-    if not 2 <= len(arguments) <= 3:
-        print(f"usage: python -m {__spec__.name} ROOT JOB.json", file=sys.stderr)
-        return EXIT_FAILED
-    root, source, *every = arguments
+    root, job, *every = arguments
     try:
-        job = _read_job(source)
-        return work(job, Path(root), float(every[0]) if every else None)
+        work(Job.from_json(json.loads(job)), Path(root), float(every[0]) if every else None)
     except KeyboardInterrupt:
         return EXIT_STOPPED
     except RunBusyError as error:
@@ -58,30 +53,27 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:
         print(one_line(error), file=sys.stderr)
         return EXIT_FAILED
+    return EXIT_DONE
 
 
-def work(job: Job, root: Path, checkpoint_seconds: float | None = None) -> int:
+def work(job: Job, root: Path, checkpoint_seconds: float | None = None) -> None:
     """Run the job with its output in the log of the (first) run folder."""
     folder = RunFolder(job.spec(), root)
+    folders = job.folders(root)
     try:
         with folder:  # a folder that is busy or belongs to another run is left unchanged
-            for path in job.folders(root):
+            for path in folders:
                 (path / FAILED).unlink(missing_ok=True)
         with _output_to(folder.path / LOG):
-            try:
-                print(job.command(root), file=sys.stderr)
-                run_job(job, root, progress=True, checkpoint_seconds=checkpoint_seconds, say=_say)
-            except Exception:
-                traceback.print_exc()
-                raise
+            say(job.command(root))
+            run_job(job, root, progress=True, checkpoint_seconds=checkpoint_seconds, say=say)
     except RunBusyError:
         raise
     except Exception as error:
-        for path in job.folders(root):
+        for path in folders:
             if path == folder.path or path.is_dir():
                 mark_failed(path, one_line(error))
         raise
-    return EXIT_DONE
 
 
 def run_job(
@@ -116,25 +108,26 @@ def one_line(error: BaseException) -> str:
     return message if is_plain else f"{type(error).__name__}: {message}"
 
 
-def _read_job(source: str) -> Job:
-    """The job in a file, or in the first line of stdin, which is watched from then on."""
-    if source == "-":
-        text = _first_line()
-        threading.Thread(target=_stop_with_stdin, daemon=True).start()
-    else:
-        text = Path(source).read_text(encoding="utf-8")
-    try:
-        return Job.from_json(json.loads(text))
-    except json.JSONDecodeError as error:
-        raise UserError(f"{source} is not valid JSON ({error})") from error
+def say(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
-def _first_line() -> str:
-    """Read without a buffer: a thread waiting in Python's buffered reader would delay the exit."""
-    read = b""
-    while not read.endswith(b"\n") and (more := os.read(0, 1 << 16)):
-        read += more
-    return read.decode()
+@contextmanager
+def _output_to(log: Path) -> Iterator[None]:
+    """Append stdout and stderr to the file, including what libraries write, and the traceback."""
+    saved = [os.dup(number) for number in (1, 2)]
+    with log.open("a", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
+        for number in (1, 2):
+            os.dup2(file.fileno(), number)
+        try:
+            yield
+        except Exception:
+            traceback.print_exc()
+            raise
+        finally:
+            for number, before in zip((1, 2), saved, strict=True):
+                os.dup2(before, number)
+                os.close(before)
 
 
 def _stop_with_stdin() -> None:
@@ -146,27 +139,9 @@ def _stop_with_stdin() -> None:
     os._exit(EXIT_STOPPED)
 
 
-@contextmanager
-def _output_to(log: Path) -> Iterator[None]:
-    """Append stdout and stderr to the file, including what libraries write."""
-    saved = [os.dup(number) for number in (1, 2)]
-    with log.open("a", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
-        for number in (1, 2):
-            os.dup2(file.fileno(), number)
-        try:
-            yield
-        finally:
-            for number, before in zip((1, 2), saved, strict=True):
-                os.dup2(before, number)
-                os.close(before)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
-
-
 if __name__ == "__main__":
     # Background processes may ignore SIGINT, and Ray's processes block it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    threading.Thread(target=_stop_with_stdin, daemon=True).start()
     sys.exit(main(sys.argv[1:]))

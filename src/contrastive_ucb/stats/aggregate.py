@@ -25,13 +25,6 @@ class Scores:
     runs: tuple[Array, ...]  # one array per task, in the order of `tasks`
 
     def __post_init__(self) -> None:
-        if not self.tasks or len(self.tasks) != len(self.runs):
-            raise ValueError(
-                f"{self.name} has {len(self.tasks)} tasks and {len(self.runs)} arrays of runs;"
-                " give one array per task"
-            )
-        if len(set(self.tasks)) < len(self.tasks):
-            raise ValueError(f"{self.name} has duplicate tasks: {', '.join(self.tasks)}")
         object.__setattr__(self, "runs", tuple(np.array(runs, dtype=float) for runs in self.runs))
         for task, runs in zip(self.tasks, self.runs, strict=True):
             if runs.ndim != 1 or not runs.size:
@@ -57,15 +50,9 @@ class Scores:
         return grid
 
 
-def human_normalised(score: ArrayLike, random: ArrayLike, human: ArrayLike) -> Array:
-    """Raw game scores on the scale on which random play is 0 and a human player is 1."""
-    score, random, human = (np.asarray(array, dtype=float) for array in (score, random, human))
-    return np.asarray((score - random) / (human - random))
-
-
 def task_means(scores: Array) -> Array:
     """The mean over the runs of each task, (..., runs, tasks) -> (..., tasks)."""
-    exists = ~np.isnan(_grid(scores))
+    exists = ~np.isnan(scores)
     return np.asarray(np.where(exists, scores, 0).sum(-2) / exists.sum(-2))
 
 
@@ -86,7 +73,6 @@ def iqm(scores: Array) -> Array:
 
     Of n scores, floor(n / 4) are removed at each end.
     """
-    scores = _grid(scores)
     pooled = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)  # NaN is sorted to the end
     n_scores = (~np.isnan(pooled)).sum(-1, keepdims=True)
     place, cut = np.arange(pooled.shape[-1]), n_scores // 4
@@ -106,7 +92,6 @@ def performance_profile(scores: Array, thresholds: ArrayLike) -> Array:
     thresholds  (n,)
     returns     (..., n), falling from 1 to 0 as the thresholds rise
     """
-    scores = _grid(scores)
     missing = np.isnan(scores)
     above = [mean(np.where(missing, np.nan, scores > level)) for level in np.asarray(thresholds)]
     return np.stack(above, axis=-1)
@@ -117,9 +102,6 @@ def wins(x: Array, y: Array) -> Array:
 
     x (..., n, tasks), y (..., m, tasks); returns (..., n, m, tasks)
     """
-    x, y = _grid(x), _grid(y)
-    if x.shape[-1] != y.shape[-1]:
-        raise ValueError(f"x has {x.shape[-1]} tasks and y {y.shape[-1]}; compare the same tasks")
     left, right = x[..., :, None, :], y[..., None, :, :]
     return np.asarray((left > right) + 0.5 * (left == right))
 
@@ -133,10 +115,3 @@ def probability_of_improvement(x: Array, y: Array) -> Array:
     n_pairs = (~np.isnan(x)).sum(-2) * (~np.isnan(y)).sum(-2)
     probability: Array = (won / n_pairs).mean(-1)
     return probability
-
-
-def _grid(scores: Array) -> Array:
-    scores = np.asarray(scores, dtype=float)
-    if scores.ndim < 2:
-        raise ValueError(f"scores must have shape (..., runs, tasks), got {scores.shape}")
-    return scores

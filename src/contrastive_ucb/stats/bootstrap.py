@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.stats.aggregate import Scores, probability_of_improvement, wins
@@ -95,8 +94,6 @@ def improvement_interval(
 
 def percentile_interval(estimate: Array, drawn: Array, level: float) -> Interval:
     """The middle `level` of the resampled statistics `drawn` (resamples, ...)."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1, got {level}")
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return Interval(estimate, low, high)
 
@@ -113,7 +110,6 @@ def redraw(
 
     others  number of runs of the method to compare with, for which the chunk needs space, too
     """
-    check_size("resamples", resamples)
     missing = np.isnan(runs)
     n_runs = (~missing).sum(0)
     size = max(1, CHUNK // (max(len(runs), others) * runs.shape[1]))

@@ -20,7 +20,6 @@ def batch(seed: int = 0) -> Batch:
     return Batch(
         index=np.arange(B),
         frames=rng.integers(0, 256, (B, K + STACK, 1, SIZE, SIZE), dtype=np.uint8),
-        stack=STACK,
         actions=np.zeros((B, K), dtype=np.int64),
         mask=none,
         steps=np.zeros((B, 1), dtype=np.int64),

@@ -27,21 +27,6 @@ def test_spr_on_atari_has_the_published_shapes() -> None:
     assert latent.detach().flatten(1).aminmax(dim=1).max.tolist() == [1, 1]
 
 
-def test_q_is_the_mean_of_the_distribution() -> None:
-    network = make()
-    latent = network.encoder(torch.linspace(-1, 1, 20).view(5, 4))
-    probs = network.probs(network.head(latent))
-    assert torch.allclose(probs.sum(-1), torch.ones(5, 3))
-    expected = (probs * network.support).sum(-1)
-    assert torch.allclose(network.q_values(latent), expected, atol=1e-6)
-
-
-def test_q_of_scalar_values() -> None:
-    network = make(distributional=False)
-    latent = network.encoder(torch.linspace(-1, 1, 20).view(5, 4))
-    assert torch.equal(network.q_values(latent), network.head(latent)[:, :, 0])
-
-
 def test_every_parameter_is_in_one_group_and_the_predictor_is_not_clipped() -> None:
     network = make(spr_weight=1.0)
     groups = network.groups(10.0)

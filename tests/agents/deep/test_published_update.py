@@ -30,6 +30,7 @@ from agents.deep.published_inputs import (
     summary,
     weights,
 )
+from data.replay_oracle import stacked
 from torch import Tensor
 
 from contrastive_ucb.agents.deep import rainbow
@@ -159,7 +160,7 @@ def augment(agent: Rainbow, update: int) -> None:
     inputs, dtype = agent.inputs, agent.network.support.dtype
 
     def of_batch(batch: Batch, rng: Any) -> tuple[Tensor, Tensor]:
-        seen = batch.observations.copy()  # (B, 1 + K, 4, 84, 84)
+        seen = stacked(batch.frames, 4)  # (B, 1 + K, 4, 84, 84)
         now = augmented(seen[:, 0], update, "online")
         targets = augmented(seen.reshape(-1, 4, 84, 84), update, "targets")
         targets = targets.reshape(BATCH, JUMPS + 1, 4, 84, 84)[:, 1:].reshape(-1, 4, 84, 84)

@@ -290,20 +290,6 @@ def test_learns_deepsea() -> None:
     assert np.mean(np.array(returns[-20:]) > 0.5) > 0.5
 
 
-def test_noise_is_drawn_once_per_update() -> None:
-    agent = learner(spr_weight=2.0)
-    replay, rng = started(agent)
-    calls: list[int] = []
-    inner = agent.network.head.sample_noise
-    agent.network.head.sample_noise = lambda rng: (  # type: ignore[method-assign]
-        calls.append(1) or inner(rng)
-    )
-    train(agent, replay, 1, rng)  # before the first update, actions draw noise too
-    calls.clear()
-    train(agent, replay, 3, rng)
-    assert len(calls) == 3
-
-
 def test_nan_values_raise() -> None:
     agent = learner()
     blind = np.full((1, 4), np.nan, dtype=np.float32)

@@ -184,10 +184,6 @@ class RainbowConfig:
         check_range(self, noisy=(0, inf), spr_weight=(0, inf), curl_weight=(0, inf))
         check_range(self, priority_exponent=(0, inf), curl_momentum=(0, 1))
         check_range(self, discount=(0, 1), importance=(0, 1), epsilon=(0, 1), eval_epsilon=(0, 1))
-        self._check_together()
-
-    def _check_together(self) -> None:
-        """Check combinations of settings."""
         if self.frame_max is not None and self.frame_max <= 0:
             raise ValueError(f"frame_max must be positive, got {self.frame_max}")
         if self.support is not None and not self.support[0] < self.support[1]:
@@ -199,24 +195,15 @@ class RainbowConfig:
                 f"streams must be 1, or 2 with dueling=True, got {self.streams} with "
                 f"dueling={self.dueling}"
             )
-        if self.has_spr and self.batch_size < 2:
-            raise ValueError("the batch norm of SPR needs batch_size of at least 2, got 1")
-        if self.has_curl and self.batch_size < 2:
-            raise ValueError("the contrastive loss of CURL needs batch_size of at least 2, got 1")
+        if self.batch_size < 2 and (self.spr_weight > 0 or self.curl_weight > 0):
+            name = "SPR" if self.spr_weight > 0 else "CURL"
+            raise ValueError(f"the loss of {name} needs batch_size of at least 2, got 1")
         if self.bonus.is_on and self.bonus.feature == "probs" and not self.distributional:
             raise ValueError(
                 "bonus.feature=probs needs distributional=True, got False; set bonus.feature=hidden"
             )
 
     @property
-    def has_spr(self) -> bool:
-        return self.spr_weight > 0
-
-    @property
-    def has_curl(self) -> bool:
-        return self.curl_weight > 0
-
-    @property
     def jumps_ahead(self) -> int:
         """Number of predicted steps per update: K with SPR, else 0."""
-        return self.jumps if self.has_spr else 0
+        return self.jumps if self.spr_weight > 0 else 0

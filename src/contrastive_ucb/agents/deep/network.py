@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -67,7 +68,7 @@ class Inputs:
         self.augments = config.augment and is_large
         self.n_offsets = config.largest_offset + 1
         self.cut = CUT if is_large else SMALL_CUT
-        if config.has_curl and not (is_image and min(frame_shape[1:]) > SMALL_CUT):
+        if config.curl_weight > 0 and not (is_image and min(frame_shape[1:]) > SMALL_CUT):
             raise ValueError(
                 f"CURL needs images, but observations have shape {self.shape}; choose another "
                 "agent, such as der or spr"
@@ -162,7 +163,7 @@ class Network(nn.Module):
             shape,
             rng,
             config.encoder,
-            rescaled=config.has_spr,
+            rescaled=config.spr_weight > 0,
             hidden=config.mlp,
             rounded=rounded,
             initializer=config.initializer,
@@ -178,17 +179,17 @@ class Network(nn.Module):
             dueling=config.dueling,
             sigma0=config.noisy,
             # The gradients of both streams are averaged at the latent, except in CURL's code.
-            gradient_scale=1.0 if config.has_curl else config.streams**-0.5,
+            gradient_scale=1.0 if config.curl_weight > 0 else config.streams**-0.5,
             rounded=rounded,
             bias_sigma=config.bias_sigma,
             initializer=config.initializer,
         )
         self.prediction: SelfPrediction | None = None
-        if config.has_spr:
+        if config.spr_weight > 0:
             transition = TransitionModel(latent, n_actions, rng, rounded=rounded)
             self.prediction = SelfPrediction(transition, config.streams * config.hidden, rng)
         self.curl: Curl | None = None
-        if config.has_curl:
+        if config.curl_weight > 0:
             from contrastive_ucb.representation.curl import Curl
 
             self.curl = Curl(self.encoder, rng)
@@ -216,6 +217,27 @@ class Network(nn.Module):
             groups.append((list(self.prediction.transition.parameters()), limit))
             groups.append((list(self.prediction.predictor.parameters()), inf))
         return groups
+
+
+class Optimized:
+    """A network with its optimizer and the number of updates; base class of learners."""
+
+    def __init__(self, network: nn.Module, optimizer: torch.optim.Optimizer):
+        self.trained, self.optimizer, self.n_updates = network, optimizer, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """A copy, which later updates do not change."""
+        state = {
+            "network": dict(self.trained.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "n_updates": self.n_updates,
+        }
+        return copy.deepcopy(state)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.trained.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimizer"])))
+        self.n_updates = state["n_updates"]
 
 
 def gradient_step(

@@ -180,57 +180,33 @@ BONUSES: dict[str, BonusPreset] = {
 }
 
 
-@dataclass(frozen=True)
-class FrameDefaults:
-    """Differences from the settings for Atari, for other kinds of frames.
-
-    settings  by name
-    shorter   factor by which runs, and hence schedules, are shorter than Atari's 100,000 steps
-    """
-
-    settings: Mapping[str, Any]
-    shorter: int = 1
-
-    def differences(self, agent: RainbowConfig) -> dict[str, Any]:
-        # target_every counts updates: with fewer updates per step, it is reduced accordingly.
-        fewer = min(1.0, self.settings.get("updates_per_step", inf) / agent.updates_per_step)
-        schedules = {
-            "epsilon_steps": ceil(agent.epsilon_steps / self.shorter),
-            "target_every": ceil(agent.target_every * fewer / self.shorter),
-        }
-        return {**schedules, **self.settings}
-
-
-# By the encoder for the shape of the frames (`choose_encoder`). All choices are ours.
-FRAME_DEFAULTS: dict[str, FrameDefaults] = {
-    "atari": FrameDefaults({}),
-    "minatar": FrameDefaults(
-        {
-            "encoder": "auto",
-            "hidden": 128,  # as the DQN of the MinAtar paper
-            "streams": 1,
-            "learning_rate": 2.5e-4,  # as the DQN of the MinAtar paper
-            "n_step": 5,  # one step is a whole move; in Atari at most a quarter of one
-            "updates_per_step": 1.0,
-            "first_update": 1000,
-            "bonus.room": 5.0,  # optimistic values exceed returns, which are at most 5 to 20
-        },
-        shorter=10,
-    ),
-    "mlp": FrameDefaults(  # DeepSea, CartPole and other vectors; network sizes: `frame_settings`
-        {
-            "encoder": "auto",
-            "learning_rate": 1e-3,  # for a network that is a hundred times smaller
-            "adam_eps": 1e-8,  # gradients of rare one-hot inputs are far below SPR's 1.5e-4
-            "n_step": 1,  # later off-policy actions would hide the value of a new action
-            "updates_per_step": 1.0,
-            "first_update": 100,  # 10 episodes of DeepSea with N = 10
-            "bonus.room": 4.0,  # optimistic values are sums of bonuses, above any return
-            "bonus.rebuild_every": 10,  # features change faster with the larger learning rate
-        },
-        shorter=20,
-    ),
+# Differences from the settings for Atari, for other kinds of frames, by the encoder for their shape
+# (`choose_encoder`). All choices are ours.
+FRAME_SETTINGS: dict[str, dict[str, Any]] = {
+    "atari": {},
+    "minatar": {
+        "encoder": "auto",
+        "hidden": 128,  # as the DQN of the MinAtar paper
+        "streams": 1,
+        "learning_rate": 2.5e-4,  # as the DQN of the MinAtar paper
+        "n_step": 5,  # one step is a whole move; in Atari at most a quarter of one
+        "updates_per_step": 1.0,
+        "first_update": 1000,
+        "bonus.room": 5.0,  # optimistic values exceed returns, which are at most 5 to 20
+    },
+    "mlp": {  # DeepSea, CartPole and other vectors; network sizes: `frame_settings`
+        "encoder": "auto",
+        "learning_rate": 1e-3,  # for a network that is a hundred times smaller
+        "adam_eps": 1e-8,  # gradients of rare one-hot inputs are far below SPR's 1.5e-4
+        "n_step": 1,  # later off-policy actions would hide the value of a new action
+        "updates_per_step": 1.0,
+        "first_update": 100,  # 10 episodes of DeepSea with N = 10
+        "bonus.room": 4.0,  # optimistic values are sums of bonuses, above any return
+        "bonus.rebuild_every": 10,  # features change faster with the larger learning rate
+    },
 }
+# Factor by which runs, and hence schedules, are shorter than Atari's 100,000 steps.
+SHORTER = {"atari": 1, "minatar": 10, "mlp": 20}
 
 
 def configure(
@@ -256,10 +232,17 @@ def configure(
         preset = BONUSES[name]
         feature = preset.bonus.feature if config.distributional else "hidden"
         config = replace(config, bonus=replace(preset.bonus, feature=feature))
-        defaults |= {**preset.learner, **(preset.spr if config.has_spr else {})}
+        defaults |= {**preset.learner, **(preset.spr if config.spr_weight > 0 else {})}
     user = {key: value for key, value in settings.items() if key != "bonus.preset"}
     configured = _replace(config, {**defaults, **user})
-    _check_effect(user, _replace(config, defaults).bonus, configured.bonus)
+    given = _replace(config, defaults).bonus
+    for key, value in user.items():  # bonus.scale=0, which switches the bonus off, is accepted
+        name = key.removeprefix("bonus.")
+        is_change = name not in (key, "scale") and getattr(given, name) != value
+        if is_change and not configured.bonus.is_on:
+            raise ValueError(
+                f"{key}={value} has no effect without a bonus; set bonus.scale=1 or bonus.preset"
+            )
     return configured
 
 
@@ -270,12 +253,17 @@ def frame_settings(agent: RainbowConfig, frame_shape: tuple[int, ...]) -> dict[s
     one-hot grid, one such layer with two streams leaves room for one feature per cell; with fewer
     units, visits to one cell would reduce the bonus of others.
     """
-    name = choose_encoder(frame_shape)
-    differences = FRAME_DEFAULTS[name].differences(agent)
-    if name != "mlp":
-        return differences
+    kind = choose_encoder(frame_shape)
+    settings, shorter = FRAME_SETTINGS[kind], SHORTER[kind]
+    # target_every counts updates: with fewer updates per step, it is reduced accordingly.
+    fewer = min(1.0, settings.get("updates_per_step", inf) / agent.updates_per_step)
+    schedules = {
+        "epsilon_steps": ceil(agent.epsilon_steps / shorter),
+        "target_every": ceil(agent.target_every * fewer / shorter),
+    }
     width = min(max(64, prod(frame_shape) // 2), 512)
-    return {**differences, "hidden": width, "mlp": (width,)}
+    sizes = {"hidden": width, "mlp": (width,)} if kind == "mlp" else {}
+    return {**schedules, **settings, **sizes}
 
 
 def _replace(config: RainbowConfig, settings: Mapping[str, Any]) -> RainbowConfig:
@@ -286,20 +274,6 @@ def _replace(config: RainbowConfig, settings: Mapping[str, Any]) -> RainbowConfi
     learner = {key: value for key, value in settings.items() if not key.startswith("bonus.")}
     bonus = {key[6:]: value for key, value in settings.items() if key.startswith("bonus.")}
     return replace(config, **learner, bonus=replace(config.bonus, **bonus))
-
-
-def _check_effect(user: Mapping[str, Any], default: BonusConfig, bonus: BonusConfig) -> None:
-    """Raise ValueError if a bonus setting is changed but there is no bonus.
-
-    user     settings as given; bonus.scale=0, which switches the bonus off, is accepted
-    default  the bonus without them
-    """
-    for key, value in user.items():
-        name = key.removeprefix("bonus.")
-        if name not in (key, "scale") and getattr(default, name) != value and not bonus.is_on:
-            raise ValueError(
-                f"{key}={value} has no effect without a bonus; set bonus.scale=1 or bonus.preset"
-            )
 
 
 def suitable_threads(frame_shape: tuple[int, ...]) -> int:

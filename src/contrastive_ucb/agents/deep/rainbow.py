@@ -91,8 +91,13 @@ class Rainbow:
         self.network = Network(self.inputs.shape, n_actions, config, support, rng).to(device)
         self.target = self.network if config.target_every == 1 else copy.deepcopy(self.network)
         # SPR's code computes targets with the weights before the last optimizer step.
-        has_lag = config.has_spr and config.spr_targets == "lagged"
+        has_lag = config.spr_weight > 0 and config.spr_targets == "lagged"
         self.lagged = copy.deepcopy(self._spr_target_parts(self.network)) if has_lag else None
+        self.modules: dict[str, nn.Module] = {"network": self.network}  # all that have weights
+        if self.target is not self.network:
+            self.modules["target"] = self.target
+        if self.lagged is not None:
+            self.modules["lagged"] = self.lagged
         self.streams = {name: stream(seed, name) for name in STREAMS}
         self.bonus = DeepBonus(config, self.network, n_actions) if config.bonus.is_on else None
         self.optimizer = torch.optim.Adam(
@@ -134,7 +139,7 @@ class Rainbow:
         """
         stores_features = self.bonus is not None and bool(self.bonus.extras)
         if forced is not None and not stores_features:
-            return forced, {}
+            return forced, {}  # without a pass through the network
         latent = self.network.encoder(self.inputs.plain(observation[None]))
         action = forced
         if action is None:
@@ -189,7 +194,11 @@ class Rainbow:
                 self._sample_noise(shared=True)
             next_probs = self.target.probs(self.target.head(next_latent))  # 1. (B, A, N)
             online = self._online(batch, later[last:], next_latent)
-            bonus, next_bonus = self._bonuses(batch, replay, latent, online)  # 2.
+            bonus, next_bonus = latent.new_zeros(len(now)), latent.new_zeros(len(now), 1)
+            if self.bonus is not None:  # 2.
+                bonus = self.bonus.of_batch(batch, replay, latent, self._encode)  # (B,)
+                if config.bonus.optimistic:
+                    next_bonus = self.bonus.of_all(online)  # (B, A)
             if config.noise_draws == "per-update":
                 self._sample_noise()  # 3.
             actions = self._next_actions(next_probs, online, next_bonus)  # 4.
@@ -234,18 +243,6 @@ class Rainbow:
         elif self.target is self.network:
             return next_latent
         return cast(Tensor, self.network.encoder(next_input))
-
-    def _bonuses(
-        self, batch: Batch, replay: Replay, latent: Tensor, online: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The bonuses added to the n rewards (B,), and to the values of the next state (B, A)."""
-        zeros = latent.new_zeros(len(latent))
-        if self.bonus is None:
-            return zeros, zeros[:, None]
-        bonus = self.bonus.of_batch(batch, replay, latent, self._encode)
-        if not torch.isfinite(bonus).all():
-            raise ArithmeticError("the bonus has a NaN or infinite entry")
-        return bonus, self.bonus.of_all(online) if self.config.bonus.optimistic else zeros[:, None]
 
     def _next_actions(self, next_probs: Tensor, online: Tensor, next_bonus: Tensor) -> Tensor:
         """The actions (B,) to bootstrap from; with `double` the online network selects them.
@@ -331,10 +328,8 @@ class Rainbow:
 
     def state_dict(self) -> dict[str, Any]:
         """A copy, which later updates do not change."""
-        state = {
-            "network": dict(self.network.state_dict()),
-            "target": None if self.target is self.network else dict(self.target.state_dict()),
-            "lagged": None if self.lagged is None else dict(self.lagged.state_dict()),
+        state: dict[str, Any] = {
+            **{name: dict(module.state_dict()) for name, module in self.modules.items()},
             "optimizer": self.optimizer.state_dict(),
             "bonus": None if self.bonus is None else self.bonus.state_dict(),
             "streams": {name: stream_state(rng) for name, rng in self.streams.items()},
@@ -343,11 +338,8 @@ class Rainbow:
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.network.load_state_dict(state["network"])
-        if self.target is not self.network:
-            self.target.load_state_dict(state["target"])
-        if self.lagged is not None:
-            self.lagged.load_state_dict(state["lagged"])
+        for name, module in self.modules.items():
+            module.load_state_dict(state[name])
         self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimizer"])))
         if self.bonus is not None:
             self.bonus.load_state_dict(state["bonus"])

@@ -1,129 +1,127 @@
 """The training loop of the Rainbow agents: one environment step, then the updates that follow it.
 
-`DeepTrainer` is the interface of a trainer. `Trainer` implements it for Rainbow and its variants,
-`agents/simple/trainer.py` for SimPLe.
+`DeepTrainer` holds what all trainers share. `Trainer` trains Rainbow and its variants,
+`agents/simple/trainer.py` SimPLe.
 """
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from contrastive_ucb.agents.deep.config import RainbowConfig
 from contrastive_ucb.agents.deep.rainbow import Rainbow
-from contrastive_ucb.bonus.online import EllipticalBonus
-from contrastive_ucb.core.arrays import IntArray
 from contrastive_ucb.core.events import Event
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
-from contrastive_ucb.data.history import Frames
-from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.envs.frames import FrameEnv
+
+if TYPE_CHECKING:
+    from contrastive_ucb.agents.simple.agent import Simple
+    from contrastive_ucb.agents.simple.config import SimpleConfig
 
 LOG_EVERY = 100  # steps over which losses and bonuses are averaged before they are logged
 
 
-class Settings(Protocol):
-    """The settings that evaluations use."""
+class DeepTrainer(ABC):
+    """An environment, a learner and its replay memory.
 
-    @property
-    def eval_epsilon(self) -> float: ...
-    @property
-    def atari(self) -> str:
-        """The rules of Atari games, see `envs/atari.py`."""
-        ...
-
-
-class InputFormat(Protocol):
-    """Shape (stack * C, ...) and type of an observation."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
-class DeepLearner(Protocol):
-    """Networks and their updates."""
-
-    @property
-    def inputs(self) -> InputFormat: ...
-    @property
-    def n_updates(self) -> int: ...
-
-    def new_replay(self) -> Replay:
-        """An empty replay memory with the fields that this learner needs."""
-        ...
-
-    def best(self, observations: Frames) -> IntArray:
-        """Greedy actions (B,) for observations (B, stack * C, ...)."""
-        ...
-
-    def check_finite(self) -> None:
-        """Raise ArithmeticError if a weight is not finite."""
-        ...
-
-
-class DeepTrainer(Protocol):
-    """An environment, its replay memory and a learner.
-
-    steps     length of the whole run
-    n_steps   steps taken
-    position  increases with every event: steps, and updates between two steps
-    returns   raw returns of all episodes so far
+    steps    length of the whole run
+    n_steps  steps taken
+    returns  raw returns of all episodes so far
+    lately   sum and number of the values of each metric since the last log entry
     """
 
-    env: FrameEnv
-    steps: int
-    n_steps: int
-    returns: list[float]
-    replay: Replay
+    config: RainbowConfig | SimpleConfig
+    agent: Rainbow | Simple
+
+    def __init__(self, env: FrameEnv, agent: Rainbow | Simple, seed: int, steps: int):
+        self.env, self.agent, self.replay, self.steps = env, agent, agent.new_replay(), steps
+        self.policy = stream(seed, "policy")
+        self.n_steps = 0
+        self.returns: list[float] = []
+        self.lately: dict[str, tuple[float, int]] = {}
 
     @property
-    def config(self) -> Settings: ...
-    @property
-    def agent(self) -> DeepLearner: ...
-    @property
-    def position(self) -> int: ...
+    def position(self) -> int:
+        """Increases with every event: steps, and updates between two steps."""
+        return self.n_steps
 
+    @abstractmethod
     def run(self, until: int) -> Iterator[Event]:
         """Continue until `until` steps are taken and the updates that belong to them are done.
 
         Yields an event after each step or update, empty if nothing is logged. The state may be
         saved between any two events.
         """
-        ...
+
+    def take_step(self, action: int, **extras: Any) -> dict[str, float]:
+        """Take the action, store the transition, and reset at the end of an episode.
+
+        extras  further fields of the transition; returns the values to log
+        """
+        step = self.env.step(action)
+        self.replay.add(action, step.reward, step.frame, step.terminated, step.truncated, **extras)
+        self.n_steps += 1
+        values: dict[str, float] = {}
+        if step.episode_over:
+            self.returns.append(self.env.raw_return)
+            values["charts/episodic_return"] = self.env.raw_return
+            values["charts/episodic_length"] = self.env.n_steps
+        if step.terminated or step.truncated:
+            self.replay.begin(self.env.reset())
+        return values
+
+    def note(self, metrics: Mapping[str, float]) -> None:
+        """Add the metrics of one update to those of the next log entry."""
+        for name, value in metrics.items():
+            total, count = self.lately.get(name, (0.0, 0))
+            self.lately[name] = total + value, count + 1
+
+    def take_means(self) -> dict[str, float]:
+        """The means of the metrics since the last call."""
+        sums, self.lately = self.lately, {}
+        return {name: total / count for name, (total, count) in sums.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything except the frames of the replay memory, which have their own files."""
-        ...
+        return {
+            "agent": self.agent.state_dict(),
+            "env": self.env.state_dict(),
+            "policy": stream_state(self.policy),
+            "n_steps": self.n_steps,
+            "returns": np.array(self.returns, dtype=np.float64),
+            "lately": dict(self.lately),
+        }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.agent.load_state_dict(state["agent"])
+        self.env.load_state_dict(state["env"])
+        self.policy = restore_stream(state["policy"])
+        self.n_steps, self.returns = state["n_steps"], state["returns"].tolist()
+        self.lately = {name: (total, count) for name, (total, count) in state["lately"].items()}
 
 
-class Trainer:
+class Trainer(DeepTrainer):
     """The trainer of Rainbow and its variants.
 
     steps  length of the whole run, for the schedule of the importance weights
     """
 
+    config: RainbowConfig
+    agent: Rainbow
+
     def __init__(
         self, env: FrameEnv, config: RainbowConfig, seed: int, steps: int, device: str = "cpu"
     ):
-        self.env, self.config, self.steps = env, config, steps
         shape, actions = env.frame_shape, env.n_actions
-        self.agent = Rainbow(config, shape, env.stack, actions, env.value_range, seed, device)
-        self.replay = self.agent.new_replay()
-        self.policy, self.draws = stream(seed, "policy"), stream(seed, "replay")
-        self.n_steps = 0
-        self.returns: list[float] = []
-        self.lately = Averages()  # of the updates since the last log entry
-        self.support = SupportCheck(self.agent.network.support.tolist(), config.discount)
-        self.support.warned = not config.distributional
-
-    @property
-    def position(self) -> int:
-        return self.n_steps
+        agent = Rainbow(config, shape, env.stack, actions, env.value_range, seed, device)
+        super().__init__(env, agent, seed, steps)
+        self.config, self.draws = config, stream(seed, "replay")
+        self.checks_support = config.distributional  # until the first warning
 
     def run(self, until: int) -> Iterator[Event]:
         """Take steps until there are `until` of them; yields an event after each.
@@ -147,15 +145,17 @@ class Trainer:
         uniform = self.policy.random(2)
         forced = int(uniform[1] * self.env.n_actions) if uniform[0] < self.epsilon() else None
         action, extras = self.agent.act(self.replay.observation(), forced)
-        values = take_step(self.env, self.replay, self.returns, action, self.support, **extras)
-        self.n_steps += 1
+        values = self.take_step(action, **extras)
+        history = self.replay.history
+        if self.checks_support and history.first == history.now:  # an episode has ended
+            self._check_support()
         for _ in range(self._updates_due() if self.replay.has_some else 0):
-            self.lately.add(self._update())
+            self.note(self._update())
         if self.lately and (self.n_steps % LOG_EVERY == 0 or self.n_steps == self.steps):
-            values |= self.lately.take()
-            counted = self.agent.bonus.counted if self.agent.bonus else None
-            if isinstance(counted, EllipticalBonus):  # the published variant may have none
-                values["bonus/logdet"] = counted.log_det
+            values |= self.take_means()
+            bonus = self.agent.bonus
+            if bonus is not None and bonus.config.numerics == "cholesky":
+                values["bonus/logdet"] = bonus.counted.log_det
         return values
 
     def _updates_due(self) -> int:
@@ -172,107 +172,28 @@ class Trainer:
         batch = self.replay.sample(self.draws.random(self.config.batch_size), importance)
         return self.agent.update(self.replay, batch)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything except the frames of the replay memory, which have their own files."""
-        return {
-            "agent": self.agent.state_dict(),
-            "env": self.env.state_dict(),
-            "policy": stream_state(self.policy),
-            "draws": stream_state(self.draws),
-            "n_steps": self.n_steps,
-            "returns": np.array(self.returns, dtype=np.float64),
-            "lately": self.lately.state_dict(),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.agent.load_state_dict(state["agent"])
-        self.env.load_state_dict(state["env"])
-        self.policy, self.draws = restore_stream(state["policy"]), restore_stream(state["draws"])
-        self.n_steps, self.returns = state["n_steps"], state["returns"].tolist()
-        self.lately.load_state_dict(state["lately"])
-
-
-class SupportCheck:
-    """Warns once if a discounted return of an episode is outside the support of C51.
-
-    It is not saved: after a resumed run it sees the rest of the episode only.
-    """
-
-    def __init__(self, support: list[float], discount: float):
-        self.low, self.high, self.discount = support[0], support[-1], discount
-        self.rewards: list[float] = []  # of the present episode
-        self.warned = False
-
-    def add(self, reward: float, over: bool, name: str) -> None:
-        if self.warned:
-            return
-        self.rewards.append(reward)
-        if not over:
-            return
+    def _check_support(self) -> None:
+        """Warn once if a discounted return of the last episode is outside the support of C51."""
+        history, discount = self.replay.history, self.config.discount
+        closing = history.now - 1
+        first = max(int(history.at("start", np.array(closing))), history.oldest)
         value = low = high = 0.0
-        for paid in reversed(self.rewards):
-            value = paid + self.discount * value
+        for reward in reversed(history.at("reward", np.arange(first, closing)).tolist()):
+            value = reward + discount * value
             low, high = min(low, value), max(high, value)
-        self.rewards.clear()
-        if low < self.low - 1e-6 or high > self.high + 1e-6:
-            self.warned = True
+        least, *_, most = self.agent.network.support.tolist()
+        if low < least - 1e-6 or high > most + 1e-6:
+            self.checks_support = False
             warnings.warn(
-                f"returns of {name} reach {low:.4g} to {high:.4g}, outside the C51 support"
-                f" [{self.low:g}, {self.high:g}]; use the setting"
-                f" support={min(low, self.low):.0f},{max(high, self.high) + 1:.0f}",
+                f"returns of {self.env.name} reach {low:.4g} to {high:.4g}, outside the C51 support"
+                f" [{least:g}, {most:g}]; use the setting"
+                f" support={min(low, least):.0f},{max(high, most) + 1:.0f}",
                 stacklevel=2,
             )
 
-
-def take_step(
-    env: FrameEnv,
-    replay: Replay,
-    returns: list[float],
-    action: int,
-    support: SupportCheck | None = None,
-    **extras: Any,
-) -> dict[str, float]:
-    """Take the action, store the transition, and reset at the end of an episode.
-
-    returns  of all episodes so far; extended when an episode ends
-    extras   further fields of the transition
-    Returns the values to log.
-    """
-    step = env.step(action)
-    replay.add(action, step.reward, step.frame, step.terminated, step.truncated, **extras)
-    if support is not None:
-        support.add(step.reward, step.terminated or step.truncated, env.name)
-    values: dict[str, float] = {}
-    if step.episode_over:
-        returns.append(env.raw_return)
-        values["charts/episodic_return"] = env.raw_return
-        values["charts/episodic_length"] = env.n_steps
-    if step.terminated or step.truncated:
-        replay.begin(env.reset())
-    return values
-
-
-class Averages:
-    """Running means of named values."""
-
-    def __init__(self) -> None:
-        self.sums: dict[str, tuple[float, int]] = {}  # name: sum and number of values
-
-    def __bool__(self) -> bool:
-        return bool(self.sums)
-
-    def add(self, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            total, count = self.sums.get(name, (0.0, 0))
-            self.sums[name] = total + value, count + 1
-
-    def take(self) -> dict[str, float]:
-        """The means since the last call."""
-        sums, self.sums = self.sums, {}
-        return {name: total / count for name, (total, count) in sums.items()}
-
     def state_dict(self) -> dict[str, Any]:
-        return dict(self.sums)
+        return super().state_dict() | {"draws": stream_state(self.draws)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.sums = dict(state)
+        super().load_state_dict(state)
+        self.draws = restore_stream(state["draws"])

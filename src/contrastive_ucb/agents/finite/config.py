@@ -1,7 +1,7 @@
 """Settings of Algorithms 1 and 2, their checks, and the defaults that depend on the environment.
 
 The settings are flat because users pass them by name: `ContrastiveUCB(env, rank=5, sweeps=20)`.
-`check_tabular` and `resolve_neural` reject settings without an effect on the representation in use.
+`check_tabular` and `resolve` reject settings without an effect on the representation in use.
 """
 
 from __future__ import annotations
@@ -32,31 +32,14 @@ CovarianceForm = Literal["sum", "averaged"]
 RewardKnowledge = Literal["auto", "known", "learned", "learnt"]  # the last is an old spelling
 Equilibrium = Literal["cce", "midpoint", "tight"]
 
-COUNTS = {  # the smallest value of each setting that is a whole number
-    "rank": 1,
-    "class_size": 1,
-    "sweeps": 1,
-    "reseed_every": 0,
-    "trajectories": 1,
-    "n_draws": 1,
-    "fit_steps": 1,
-    "batch_size": 1,
-    "n_negatives": 1,
-    "hidden": 0,
-    "harmonics": 0,
-}
+LEAST = {"reseed_every": 0, "hidden": 0, "harmonics": 0}  # of whole numbers; 1 for the others
 POSITIVE = ("ridge", "constant", "pseudo", "iota", "negative_scale", "learning_rate", "failure")
-RANGES = {  # the limits of the other numbers, inclusive
-    "alpha": (0, inf),
-    "reward_alpha": (0, inf),
+RANGES = {  # inclusive limits of the other numbers, [0, inf) for those not listed
     "epsilon": (0, 1),
-    "tilt": (0, inf),
     "failure": (0, 1),
     "uniform_share": (0, 1),
-    "negative_center": (-inf, inf),
-    "epochs": (0, inf),
     "final_rate": (0, 1),
-    "weight_decay": (0, inf),
+    "negative_center": (-inf, inf),
 }
 
 
@@ -157,7 +140,23 @@ class AgentConfig(NeuralConfig):
         if self.reward == "learnt":
             object.__setattr__(self, "reward", "learned")
         for name, kind in kinds_of(type(self)).items():
-            _check_setting(name, getattr(self, name), get_args(kind))
+            value, parts = getattr(self, name), get_args(kind) or (kind,)
+            if isinstance(parts[0], str):
+                if value not in parts:
+                    raise ValueError(f"{name} must be one of {', '.join(parts)}, got {value!r}")
+            elif value is None and NoneType in parts:
+                continue
+            elif int in parts:
+                check_size(name, value, LEAST.get(name, 1))
+            else:
+                (low, high), positive = RANGES.get(name, (0, inf)), name in POSITIVE
+                is_number = isinstance(value, Real) and not isinstance(value, bool)
+                is_inside = is_number and isfinite(value) and low <= value <= high
+                if not is_inside or (positive and value == 0):
+                    least = f"a finite number of at least {low:g}"
+                    rule = "a positive number" if positive else least
+                    rule += f" and at most {high:g}" if high < inf else ""
+                    raise ValueError(f"{name} must be {rule}, got {value!r}")
         if self.function_class == "finite" and self.features != "contrastive":
             raise ValueError(
                 f"features = {self.features!r} has no effect with function_class = 'finite', which"
@@ -208,85 +207,47 @@ C = TypeVar("C", bound=AgentConfig)
 
 
 def check_tabular(settings: Mapping[str, Any]) -> None:
-    """Reject settings of networks, which have no effect on tables; defaults are accepted.
-
-    `representation` applies to tables too, and `resolve` checks `trajectories`.
-    """
+    """Reject settings of networks, which have no effect on tables; defaults are accepted."""
     for field in fields(NeuralConfig):
-        value = settings.get(field.name)
-        if field.name in ("trajectories", "representation") or value in (None, field.default):
+        value, name = settings.get(field.name), field.name
+        if name == "representation" or value in (None, field.default):
+            continue
+        if name == "trajectories" and value == 1:  # always so for tables
             continue
         raise ValueError(
-            f"{field.name} = {value!r} is for networks and has no effect on tables; omit it or use"
+            f"{name} = {value!r} is for networks and has no effect on tables; omit it or use"
             " representation='neural'"
         )
 
 
-def resolve(config: C, env: Env) -> C:
-    """The configuration for a finite environment, with its suggestions filled in."""
-    check_tabular(vars(config))
-    if config.trajectories not in (None, 1):
-        raise ValueError(
-            f"trajectories = {config.trajectories} is for networks; tables take 1 trajectory per"
-            " step and round, so run more rounds"
-        )
-    rank = config.rank or env.rank
-    if rank is None and config.features in ("contrastive", "likelihood"):
-        raise ValueError(
-            f"the environment {env.name!r} declares no rank; pass one with rank=d (--rank d)"
-            f"{_measured_rank(env)}"
-        )
-    if config.function_class == "finite":
-        rank = env.kernel.features.shape[-1]  # the class contains the true factors
-    return _with_suggestions(config, env, rank=rank)
-
-
-def resolve_neural(config: C, env: ObservedEnv) -> C:
-    """The configuration for networks, completed by the environment and by DEFAULTS."""
-    for name in TABULAR_ONLY:
-        value, default = getattr(config, name), getattr(AgentConfig, name)
-        if value != default:
-            raise ValueError(
-                f"{name} = {value!r} needs tables; observations take {name} = {default!r}"
-            )
-    given = {name: value for name, value in vars(config).items() if value not in (None, "auto")}
-    suggested = {**DEFAULTS, **env.suggested, **given}
-    settings = {name: suggested[name] for name in DEFAULTS}
-    return _with_suggestions(
-        config, env, representation="neural", rank=config.rank or env.rank, **settings
-    )
-
-
-def _with_suggestions(config: C, env: Env | ObservedEnv, **changes: Any) -> C:
-    reward: RewardKnowledge = config.reward
-    if reward == "auto":
-        reward = "known" if env.reveals_reward else "learned"
-    alpha = env.suggested_alpha if config.alpha is None else config.alpha
-    return replace(config, reward=reward, alpha=alpha, **changes)
-
-
-def _measured_rank(env: Env) -> str:
-    """A hint with the numerical rank of the transition table, if it is cheap to compute."""
-    if env.kernel.features.size > 2_000_000:
-        return ""
-    return f"; its table has rank {int(np.linalg.matrix_rank(env.kernel.table()).max())}"
-
-
-def _check_setting(name: str, value: Any, choices: tuple[Any, ...]) -> None:
-    """Check one setting against its type and limits."""
-    if choices and isinstance(choices[0], str):
-        if value not in choices:
-            raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-    elif value is None and NoneType in choices:
-        return
-    elif name in COUNTS:
-        check_size(name, value, COUNTS[name])
+def resolve(config: C, env: Env | ObservedEnv) -> C:
+    """The configuration completed by the environment and, for networks, by DEFAULTS."""
+    changes: dict[str, Any] = {"rank": config.rank or env.rank, "reward": config.reward}
+    if isinstance(env, ObservedEnv):
+        for name in TABULAR_ONLY:
+            value, default = getattr(config, name), getattr(AgentConfig, name)
+            if value != default:
+                raise ValueError(
+                    f"{name} = {value!r} needs tables; observations take {name} = {default!r}"
+                )
+        given = {name: value for name, value in vars(config).items() if value not in (None, "auto")}
+        suggested = {**DEFAULTS, **env.suggested, **given}
+        changes |= {name: suggested[name] for name in DEFAULTS} | {"representation": "neural"}
     else:
-        low, high = RANGES.get(name, (0, inf))
-        is_number = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
-        positive = name in POSITIVE
-        if not is_number or not low <= value <= high or (positive and value == 0):
-            kind = "a positive" if positive else "a finite"
-            limit = f" of at least {low:g}" if low == 0 and not positive else ""
-            limit = f"{limit} and at most {high:g}" if high < inf else limit
-            raise ValueError(f"{name} must be {kind} number{limit}, got {value!r}")
+        check_tabular(vars(config))
+        if changes["rank"] is None and config.features in ("contrastive", "likelihood"):
+            measured = ""
+            if env.kernel.features.size <= 2_000_000:  # otherwise it takes too long
+                ranks = np.linalg.matrix_rank(env.kernel.table())
+                measured = f"; its table has rank {ranks.max()}"
+            raise ValueError(
+                f"the environment {env.name!r} declares no rank; pass one with rank=d (--rank d)"
+                f"{measured}"
+            )
+        if config.function_class == "finite":
+            changes["rank"] = env.kernel.features.shape[-1]  # the class has the true factors
+    if config.reward == "auto":
+        changes["reward"] = "known" if env.reveals_reward else "learned"
+    if config.alpha is None:
+        changes["alpha"] = env.suggested_alpha
+    return replace(config, **changes)

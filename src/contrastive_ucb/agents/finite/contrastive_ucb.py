@@ -21,7 +21,7 @@ from contrastive_ucb.agents.finite.presets import preset
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.envs.observed import ObservedEnv
-from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
+from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.planning.value_iteration import greedy, plan
 
 MDP = TabularMDP | ObservedEnv
@@ -39,7 +39,8 @@ class ContrastiveUCB(Learner[AgentConfig]):
     settings   changes to the configuration, see AgentConfig: rank=5, negatives="exact", ...
     """
 
-    kind = "contrastive-ucb"
+    kind, n_players = "contrastive-ucb", 1
+    saved = (*Learner.saved, "planned", "values")
 
     def __init__(
         self,
@@ -50,8 +51,7 @@ class ContrastiveUCB(Learner[AgentConfig]):
         negative_distribution: Array | None = None,
         **settings: Any,
     ):
-        envs, config = _checked_mdps(env), preset(algo, **settings)
-        super().__init__(envs, seed, algo, config, negative_distribution)
+        super().__init__(env, seed, algo, preset(algo, **settings), negative_distribution)
         self.values = np.zeros(self.model.shape[:-1])
 
     def round(self) -> None:
@@ -62,13 +62,14 @@ class ContrastiveUCB(Learner[AgentConfig]):
             self.kernel = model.fit()  # lines 6-8
             self.bonus = model.bonus(self.kernel, k)  # lines 9-10
             q, self.values = plan(self.kernel, model.rewards() + self.bonus, self.ceiling)  # 11-12
-            self.planned = greedy(_finite(q, f"round {k}"))  # line 13
-            model.keep(["last"], [self.values], self.ceiling)  # pi^k at other observations
+            self.planned = greedy(q)  # line 13
+            if not self.is_tabular:
+                model.keep(["last"], [self.values], self.ceiling)  # pi^k as a function
         self.n_rounds = k
 
     def _choose(self, step: int, bounds: list[Array], kept: str) -> Array:
         """Line 13 at other observations."""
-        return greedy(_finite(bounds[0], f"step {step} of round {self.n_rounds}"))
+        return greedy(bounds[0])
 
     @property
     def policies(self) -> Array:
@@ -99,34 +100,3 @@ class ContrastiveUCB(Learner[AgentConfig]):
         self._check_single_seed("agent.policies")
         (probs,), state = self._policies_at(observation, state, [self.planned[0]], "last")
         return np.asarray(probs.argmax(-1)), state
-
-    def state_of(self, seed: int) -> dict[str, Any]:
-        plan = {"policy": self.planned[seed], "values": self.values[seed]}
-        return {**super().state_of(seed), **plan}
-
-    def load_states(self, states: list[dict[str, Any]]) -> None:
-        super().load_states(states)
-        self.planned = np.stack([state["policy"] for state in states])
-        self.values = np.stack([state["values"] for state in states])
-
-
-def _finite(q: Array, when: str) -> Array:
-    if not np.isfinite(q).all():
-        raise ArithmeticError(f"Q-bar has a NaN or infinite entry in {when}")
-    return q
-
-
-def _checked_mdps(env: MDP | Sequence[MDP]) -> list[MDP]:
-    """The MDPs without the wrappers of gymnasium.make."""
-    envs = env if isinstance(env, Sequence) else [env]
-    mdps = [getattr(wrapped, "unwrapped", wrapped) for wrapped in envs]
-    for mdp in mdps:
-        players = len(mdp.action_shape) if isinstance(mdp, ObservedEnv) else 1
-        if isinstance(mdp, TabularGame) or players > 1:
-            raise ValueError(f"{mdp.name} is a two-player game; use ContrastiveULCB")
-        if not isinstance(mdp, (TabularMDP, ObservedEnv)):
-            raise ValueError(
-                f"{type(mdp).__name__} is not a finite MDP; pass its arrays as TabularMDP(P, r), or"
-                " an environment with Box observations as GymObserved(id)"
-            )
-    return mdps

@@ -24,7 +24,7 @@ from contrastive_ucb.agents.finite.presets import game_preset
 from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
 from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.data.sampler import uniforms
-from contrastive_ucb.envs.batch import draw
+from contrastive_ucb.envs.batch import SeedState, draw
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularGame
 from contrastive_ucb.planning.markov_game import Bounds, independent, marginals, plan_bounds
@@ -40,8 +40,8 @@ Game = TabularGame | ObservedEnv
 PROFILES = ("last", "best", "drawn")  # the rounds whose policies are stored
 
 
-@dataclass(frozen=True)
-class Profile:
+@dataclass
+class Profile(SeedState):
     """The policies of both players in one round, per seed.
 
     row          pi            (B, H, S, A1)
@@ -49,6 +49,8 @@ class Profile:
     certificate  V_up - V_low  (B,)  at the initial state: a bound on the exploitability
     number       k             (B,)  the round, 0 before the first
     """
+
+    saved = ("row", "column", "certificate", "number")
 
     row: Array
     column: Array
@@ -71,14 +73,6 @@ class Profile:
             np.where(seeds, other.number, self.number),
         )
 
-    def state_of(self, seed: int) -> dict[str, Any]:
-        return {name: array[seed : seed + 1] for name, array in vars(self).items()}
-
-    @staticmethod
-    def of_states(states: list[dict[str, Any]]) -> Profile:
-        names = ("row", "column", "certificate", "number")
-        return Profile(*(np.concatenate([state[name] for state in states]) for name in names))
-
 
 class ContrastiveULCB(Learner[GameConfig]):
     """Contrastive ULCB on a finite zero-sum game, on several of the same size, or on observations.
@@ -92,7 +86,8 @@ class ContrastiveULCB(Learner[GameConfig]):
     settings   changes to the configuration, see GameConfig: rank=5, negatives="exact", iota=.01
     """
 
-    kind = "contrastive-ulcb"
+    kind, n_players = "contrastive-ulcb", 2
+    saved = (*Learner.saved, "bounds", *PROFILES, "cce_gap", "cce_stages")
     _streams = ("round", "act")  # for `drawn`, and for `predict`
 
     def __init__(
@@ -104,8 +99,7 @@ class ContrastiveULCB(Learner[GameConfig]):
         negative_distribution: Array | None = None,
         **settings: Any,
     ):
-        envs, config = _checked_games(env), game_preset(algo, **settings)
-        super().__init__(envs, seed, algo, config, negative_distribution)
+        super().__init__(env, seed, algo, game_preset(algo, **settings), negative_distribution)
         n_seeds, horizon, n_states, _ = self.model.shape
         rows, columns = self.model.action_shape
         self.n_actions = rows, columns
@@ -113,8 +107,10 @@ class ContrastiveULCB(Learner[GameConfig]):
         joint = self.planned.reshape(*shape, rows, columns)  # line 1: sigma^0
         self.bounds = Bounds(joint, np.zeros(shape), np.zeros(shape))
         self.n_stored = n_states if self.is_tabular else 0  # the states of networks change
-        start = Profile.uniform((n_seeds, horizon, self.n_stored), self.n_actions)
-        self.last = self.best = self.drawn = start
+        stored = (n_seeds, horizon, self.n_stored)
+        self.last, self.best, self.drawn = (
+            Profile.uniform(stored, self.n_actions) for _ in PROFILES
+        )
         self.cce_gap = np.zeros(n_seeds)  # of this round, the maximum over states and steps
         self.cce_stages = np.zeros((n_seeds, len(STAGES)), dtype=np.int64)  # games by solver stage
 
@@ -136,9 +132,10 @@ class ContrastiveULCB(Learner[GameConfig]):
             )  # lines 11-15
             self.planned = self.bounds.joint.reshape(model.shape)
             self._store_policies(k)  # line 16
-            names = [name for name in PROFILES if getattr(self, name).number[0] == k]
-            values = [self.bounds.v_upper, self.bounds.v_lower]
-            model.keep(names, values, self.ceiling)  # sigma^k at other observations
+            if not self.is_tabular:
+                names = [name for name in PROFILES if getattr(self, name).number[0] == k]
+                values = [self.bounds.v_upper, self.bounds.v_lower]
+                model.keep(names, values, self.ceiling)  # sigma^k as a function
         self.n_rounds = k
 
     def _store_policies(self, k: int) -> None:
@@ -238,38 +235,6 @@ class ContrastiveULCB(Learner[GameConfig]):
         uniform = self.streams["act"][0].random((2, *row.shape[:-1]))
         return (draw(row, uniform[0]), draw(column, uniform[1])), state
 
-    def state_of(self, seed: int) -> dict[str, Any]:
-        bounds = {name: array[seed] for name, array in vars(self.bounds).items()}
-        profiles = {name: getattr(self, name).state_of(seed) for name in PROFILES}
-        cce = {"cce_gap": float(self.cce_gap[seed]), "cce_stages": self.cce_stages[seed]}
-        return {**super().state_of(seed), "bounds": bounds, **profiles, **cce}
-
     def load_states(self, states: list[dict[str, Any]]) -> None:
         super().load_states(states)
-        names = ("joint", "v_upper", "v_lower")
-        self.bounds = Bounds(
-            *(np.stack([state["bounds"][name] for state in states]) for name in names)
-        )
         self.planned = self.bounds.joint.reshape(self.model.shape)
-        self.last, self.best, self.drawn = (
-            Profile.of_states([state[name] for state in states]) for name in PROFILES
-        )
-        self.cce_gap = np.array([state["cce_gap"] for state in states])
-        self.cce_stages = np.stack([state["cce_stages"] for state in states])
-
-
-def _checked_games(env: Game | Sequence[Game]) -> list[Game]:
-    """The games without the wrappers of PettingZoo."""
-    envs = env if isinstance(env, Sequence) else [env]
-    games = [getattr(wrapped, "unwrapped", wrapped) for wrapped in envs]
-    for game in games:
-        if isinstance(game, ObservedEnv) and len(game.action_shape) == 2:
-            continue
-        if not isinstance(game, TabularGame):
-            players = len(getattr(game, "possible_agents", ()))
-            counted = f" has {players} players and" if players not in (0, 2) else ""
-            raise ValueError(
-                f"{type(game).__name__}{counted} is not a finite two-player zero-sum game; pass its"
-                " arrays as TabularGame(P, r), or use ContrastiveUCB for an MDP"
-            )
-    return games

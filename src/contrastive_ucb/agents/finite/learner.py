@@ -23,16 +23,21 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from contrastive_ucb.agents.finite.config import AgentConfig, resolve, resolve_neural
+from contrastive_ucb.agents.finite.config import (
+    AgentConfig,
+    RepresentationKind,
+    resolve,
+)
 from contrastive_ucb.agents.finite.tabular_model import TabularModel
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
-from contrastive_ucb.data.sampler import Streams, TabularSampler
-from contrastive_ucb.envs.batch import Env
+from contrastive_ucb.data.sampler import Streams, TabularSampler, steps_per_round
+from contrastive_ucb.envs.batch import SeedState
 from contrastive_ucb.envs.finite_twin import one_hot
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv, check_observed
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 
 if TYPE_CHECKING:
     from contrastive_ucb.runs.result import Result
@@ -44,15 +49,21 @@ TABULAR_STREAMS = ("walk", "label")
 NEURAL_STREAMS = (*TABULAR_STREAMS, "weights", "batch", "draws", "evaluate")
 
 
-class Learner(ABC, Generic[C]):
-    """An agent with a model of its environment; a subclass implements the rounds."""
+class Learner(SeedState, ABC, Generic[C]):
+    """An agent with a model of its environment; a subclass implements the rounds.
+
+    Both models have finitely many states to plan on, all S states or M draws of P^-, so that
+    planning is the same for both.
+    """
 
     kind: str  # identifies the class of a saved agent
+    n_players: int
+    saved: tuple[str, ...] = ("n_rounds", "bonus", "model")
     _streams: tuple[str, ...] = ()  # random streams of the subclass
 
     def __init__(
         self,
-        envs: Sequence[Env | ObservedEnv],
+        env: Any,
         seed: int | Sequence[int],
         algo: str,
         config: C,
@@ -61,44 +72,36 @@ class Learner(ABC, Generic[C]):
         seeds = seed if isinstance(seed, (Sequence, np.ndarray)) else [seed]
         for value in seeds:
             check_size("seed", value, least=0)
-        self.seeds = [int(value) for value in seeds]
-        if len(envs) != len(self.seeds) or not envs:
+        self.seeds, self.algo = [int(value) for value in seeds], algo
+        self.envs = _checked_envs(env, self.n_players, config.representation)
+        if len(self.envs) != len(self.seeds) or not self.envs:
             raise ValueError(
-                f"got {len(envs)} environments and {len(self.seeds)} seeds; pass one environment"
-                " per seed, for example [env] * 3 with seed=[0, 1, 2]"
+                f"got {len(self.envs)} environments and {len(self.seeds)} seeds; pass one"
+                " environment per seed, for example [env] * 3 with seed=[0, 1, 2]"
             )
-        self.envs, self.algo = _represented(envs, config), algo
         self.is_tabular = not isinstance(self.envs[0], ObservedEnv)
-        env: Any = self.envs[0]
+        if not self.is_tabular and len(self.envs) > 1:
+            raise ValueError(
+                f"networks are trained one seed at a time, got {len(self.envs)} seeds; create one"
+                " agent per seed"
+            )
+        if not self.is_tabular and negative_distribution is not None:
+            raise ValueError("negative_distribution is for tables; for observations use density")
+        self.config = resolve(config, self.envs[0])
         names = (*(TABULAR_STREAMS if self.is_tabular else NEURAL_STREAMS), *self._streams)
         self.streams: Streams = {name: [stream(s, name) for s in self.seeds] for name in names}
-        # Both models have finitely many states to plan on, all S states or M draws of P^-, so that
-        # planning is the same for both.
         self.model: Any  # TabularModel or NeuralModel: data, representation and bonus
         self.sampler: Any  # TabularSampler or ObservedSampler
         if self.is_tabular:
-            self.config = resolve(config, env)
-            finite: Any = self.envs
-            tables = TabularModel(finite, self.seeds, self.config, negative_distribution)
-            self.model, self.tables, self.batch = tables, tables, tables.batch
-            self.totals, self.negatives = tables.totals, tables.negatives
+            self.model = TabularModel(self.envs, self.seeds, self.config, negative_distribution)
+            self.batch, self.negatives = self.model.batch, self.model.negatives
             self.sampler = TabularSampler(self.batch, self.negatives, self.streams)
         else:
             from contrastive_ucb.agents.finite.neural_model import NeuralModel  # imports torch
             from contrastive_ucb.data.observations import ObservedSampler
 
-            if len(self.envs) > 1:
-                raise ValueError(
-                    f"networks are trained one seed at a time, got {len(self.envs)} seeds; create"
-                    " one agent per seed"
-                )
-            if negative_distribution is not None:
-                raise ValueError(
-                    "negative_distribution is for tables; for observations use density"
-                )
-            self.config = resolve_neural(config, env)
-            self.model = NeuralModel(env, self.config, self.streams)
-            self.sampler = ObservedSampler(env, self.model.trajectories, self.streams)
+            self.model = NeuralModel(self.envs[0], self.config, self.streams)
+            self.sampler = ObservedSampler(self.envs[0], self.model.trajectories, self.streams)
         shape = self.model.shape
         self.n_rounds = 0
         self.kernel: Kernel | None = None
@@ -155,6 +158,11 @@ class Learner(ABC, Generic[C]):
 
         Before the first round the policy is uniform and the values are 0.
         """
+        if self.is_tabular:
+            raise ValueError(
+                "a finite environment has states, not observations; pass representation='neural'"
+                " to represent states as vectors"
+            )
         bounds = self.model.q_bounds(kept, step, observations)
         if bounds is None:
             n_joint = self.model.shape[-1]
@@ -174,8 +182,7 @@ class Learner(ABC, Generic[C]):
         if self.is_tabular:
             index = _checked_index(observation, tables[0].shape[:2])
             return [table[index[..., 0], index[..., 1]] for table in tables], state
-        env: Any = self.envs[0]
-        vectors, step = _checked_vectors(observation, state, env)
+        vectors, step = _checked_vectors(observation, state, self.envs[0])
         joint = self.policy_at(step, np.atleast_2d(vectors), kept)
         joint = joint.reshape(-1, *self.model.action_shape)
         players = range(1, joint.ndim)
@@ -184,13 +191,14 @@ class Learner(ABC, Generic[C]):
 
     @property
     def trajectories(self) -> int:
-        """Trajectories sampled so far."""
-        return int(self.n_rounds * self.sampler.trajectories_per_round)
+        """Trajectories sampled so far: one per step and round, or several with networks."""
+        return self.n_rounds * int(self.envs[0].horizon) * (self.config.trajectories or 1)
 
     @property
     def env_steps(self) -> int:
         """Environment steps so far."""
-        return int(self.n_rounds * self.sampler.steps_per_round)
+        per_round = steps_per_round(self.envs[0].horizon) * (self.config.trajectories or 1)
+        return self.n_rounds * per_round
 
     @cached_property
     def session(self) -> Session:
@@ -228,12 +236,7 @@ class Learner(ABC, Generic[C]):
     def state_of(self, seed: int) -> dict[str, Any]:
         """The state of one seed, from which its run can be continued, as arrays and JSON values."""
         streams = {name: stream_state(row[seed]) for name, row in self.streams.items()}
-        return {
-            "n_rounds": self.n_rounds,
-            "bonus": self.bonus[seed],
-            **self.model.state_of(seed),
-            **streams,
-        }
+        return {**super().state_of(seed), **streams}
 
     def load_states(self, states: list[dict[str, Any]]) -> None:
         """Load the states of all seeds, which must be of the same round."""
@@ -242,9 +245,7 @@ class Learner(ABC, Generic[C]):
             raise ValueError(
                 f"the states are of rounds {sorted(rounds)}; load states of the same round"
             )
-        self.n_rounds = rounds.pop()
-        self.bonus = np.stack([state["bonus"] for state in states])
-        self.model.load_states(states)
+        super().load_states(states)
         # The dictionary is updated in place because model and sampler refer to it.
         self.streams |= {name: [restore_stream(s[name]) for s in states] for name in self.streams}
 
@@ -262,18 +263,32 @@ class Learner(ABC, Generic[C]):
             raise ValueError(f"the agent has {len(self.seeds)} seeds; use {alternative} instead")
 
 
-def _represented(envs: Sequence[Env | ObservedEnv], config: AgentConfig) -> list[Env | ObservedEnv]:
-    """The environments for the chosen representation: networks get finite states as vectors."""
-    if config.representation == "tabular":
-        for env in envs:
-            if isinstance(env, ObservedEnv):
-                raise ValueError(
-                    f"representation = 'tabular' needs a finite environment, and {env.name} has"
-                    " vector observations; use representation='neural'"
-                )
-    if config.representation != "neural":
-        return list(envs)
-    return [env if isinstance(env, ObservedEnv) else one_hot(env) for env in envs]
+def _checked_envs(given: Any, n_players: int, representation: RepresentationKind) -> list[Any]:
+    """The environments without the wrappers of gymnasium.make or PettingZoo.
+
+    Networks get the states of a finite environment as vectors.
+    """
+    wrapped = given if isinstance(given, Sequence) else [given]
+    envs = [getattr(env, "unwrapped", env) for env in wrapped]
+    for at, env in enumerate(envs):
+        if not isinstance(env, (TabularMDP, TabularGame, ObservedEnv)):
+            raise ValueError(
+                f"{type(env).__name__} is not a finite MDP or two-player zero-sum game; pass its"
+                " arrays as TabularMDP(P, r) or TabularGame(P, r), or an environment with Box"
+                " observations as GymObserved(id)"
+            )
+        shape = env.action_shape if isinstance(env, ObservedEnv) else env.rewards.shape[2:]
+        if len(shape) != n_players:
+            kind, agent = ("an MDP", "UCB") if len(shape) == 1 else ("a two-player game", "ULCB")
+            raise ValueError(f"{env.name} is {kind}; use Contrastive{agent}")
+        if representation == "tabular" and isinstance(env, ObservedEnv):
+            raise ValueError(
+                f"representation = 'tabular' needs a finite environment, and {env.name} has"
+                " vector observations; use representation='neural'"
+            )
+        if representation == "neural" and not isinstance(env, ObservedEnv):
+            envs[at] = one_hot(env)
+    return envs
 
 
 def _checked_index(observation: Any, limits: tuple[int, ...]) -> IntArray:

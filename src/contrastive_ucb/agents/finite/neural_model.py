@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import sqrt
 from typing import Any
 
@@ -30,18 +30,26 @@ import torch
 
 from contrastive_ucb.agents.finite.config import AgentConfig
 from contrastive_ucb.bonus.elliptical import cholesky, covariance, log_det
-from contrastive_ucb.bonus.schedule import PracticalSchedule
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.random_streams import restore_stream, stream_state
 from contrastive_ucb.core.runtime import one_thread
-from contrastive_ucb.data.negatives import Negatives
-from contrastive_ucb.data.observations import ObservationData, Transitions, check_transitions
+from contrastive_ucb.data.observations import (
+    Negatives,
+    ObservationData,
+    Transitions,
+)
 from contrastive_ucb.data.sampler import Streams
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.observed import ObservedEnv, Twin
+from contrastive_ucb.envs.observed import ObservedEnv, Twin, check_observed
 from contrastive_ucb.planning.lookahead import Lookahead, Uncertainty, ahead_of, kernel_on
-from contrastive_ucb.representation.neural import Fitted, NeuralClass, Weights, initial_weights
-from contrastive_ucb.representation.neural_fit import Recipe, check_features, check_finite, train
+from contrastive_ucb.representation.neural import (
+    Fitted,
+    NeuralClass,
+    Recipe,
+    Weights,
+    initial_weights,
+    train,
+)
 
 REWARD_GAIN = 5.0  # scale of rewards as inputs of psi, similar to that of observations
 REWARD_RIDGE = 0.1  # of the regression of rewards, as in tables: sum of rewards / (visits + 0.1)
@@ -63,15 +71,14 @@ class NeuralModel:
 
     def __init__(self, env: ObservedEnv, config: AgentConfig, streams: Streams):
         self.env, self.config, self.random = env, config, streams
-        assert config.trajectories is not None  # both set by `resolve_neural`
+        assert config.trajectories is not None  # both set by `resolve`
         assert config.n_draws is not None
         self.trajectories, self.n_draws = config.trajectories, config.n_draws
         self.shape = (1, env.horizon, self.n_draws, env.n_joint)
         self.action_shape = env.action_shape
         self.initial = np.full((1, self.n_draws), 1 / self.n_draws)
-        self.neural_class = make_class(config, env)
-        self.negatives, self.recipe = make_negatives(config, env), make_recipe(config)
-        self.schedule = PracticalSchedule(env.horizon, config.alpha or 0.0, config.ridge)
+        self.neural_class, self.recipe = make_class(config, env), make_recipe(config)
+        self.negatives = make_negatives(config, env)
         self.data = ObservationData(
             env.horizon, env.size, self.neural_class.extra, self.recipe.sampler == "paper"
         )
@@ -107,7 +114,10 @@ class NeuralModel:
         """Line 4: add the data of one round, one entry per step."""
         if self.neural_class.extra:
             transitions = [_with_reward(rows) for rows in transitions]
-        check_transitions(self.env.name, transitions, self.n_rounds + 1)
+        for step, rows in enumerate(transitions):
+            for name in ("observation", "reward", "following"):
+                when = f"step {step} of round {self.n_rounds + 1}"
+                check_observed(self.env.name, name, getattr(rows, name), when)
         for step, rows in enumerate(transitions):
             self.data.add(step, rows)
         if self.data.labeled:
@@ -141,12 +151,7 @@ class NeuralModel:
         known = [self.env.rewards(step, states) for step, states in enumerate(self.states)]
         return np.stack(known).reshape(self.shape)
 
-    def keep(
-        self,
-        names: Sequence[str],
-        values: Sequence[Array],
-        ceiling: Array | None,
-    ) -> None:
+    def keep(self, names: Sequence[str], values: Sequence[Array], ceiling: Array | None) -> None:
         """Store the policy of this round, as a function of observations, under these names.
 
         values   V-upper (1, H, M), and in games V-lower
@@ -221,15 +226,21 @@ class NeuralModel:
         assert self.fitted is not None
         config, data, most = self.config, self.data, int(self.data.n.max())
         features = self.fitted.features_of(data.observation[:, :most], data.action[:, :most])
-        check_features(features, k)
+        broken = np.flatnonzero(~np.isfinite(features).all((1, 2)))
+        if len(broken):  # products of finite weights can overflow
+            raise ArithmeticError(
+                f"the features phi have a NaN or infinite entry at step {broken[0]} of round {k};"
+                " lower the learning rate"
+            )
         phi = torch.from_numpy(features)
         is_row = np.arange(most) < data.n[:, None]
         rolled_in = torch.from_numpy((is_row & data.rolled_in[:, :most]).astype(np.float64))
-        scale, ridge = self.schedule(k)
+        alpha, ridge = config.alpha or 0.0, config.ridge
         divisor = k * self.trajectories if config.covariance == "averaged" else 1  # erratum E1
         chol = cholesky(covariance(phi, rolled_in, ridge, divisor))
         self.log_det = log_det(chol).sum().reshape(1).numpy()
-        uncertainty = Uncertainty(chol.numpy(), scale, 2.0 * self.env.horizon)
+        horizon = self.env.horizon
+        uncertainty = Uncertainty(chol.numpy(), alpha * horizon, 2.0 * horizon)
         if config.reward == "known":
             return uncertainty
         visits = is_row.astype(np.float64)
@@ -242,12 +253,12 @@ class NeuralModel:
             uncertainty,
             reward=weights,
             reward_chol=width.numpy(),
-            reward_scale=(config.alpha or 0.0) * config.reward_alpha,
+            reward_scale=alpha * config.reward_alpha,
         )
 
 
 def make_class(config: Any, env: ObservedEnv) -> NeuralClass:
-    """The architecture of the networks, from a configuration of `resolve_neural`."""
+    """The architecture of the networks, from a configuration of `resolve`."""
     if config.harmonics:
         env.check_bounded(f"harmonics = {config.harmonics}")
     return NeuralClass(
@@ -265,18 +276,8 @@ def make_class(config: Any, env: ObservedEnv) -> NeuralClass:
 
 
 def make_recipe(config: Any) -> Recipe:
-    """The training settings of the networks, from a configuration of `resolve_neural`."""
-    return Recipe(
-        sampler=config.sampler,
-        least_steps=config.fit_steps,
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        n_negatives=config.n_negatives,
-        learning_rate=config.learning_rate,
-        final_rate=config.final_rate,
-        weight_decay=config.weight_decay,
-        standardise=config.standardise == "on",
-    )
+    """The training settings of the networks, from a configuration of `resolve`."""
+    return Recipe(**{field.name: getattr(config, field.name) for field in fields(Recipe)})
 
 
 def make_negatives(config: AgentConfig, env: ObservedEnv) -> Negatives:
@@ -290,6 +291,19 @@ def make_negatives(config: AgentConfig, env: ObservedEnv) -> Negatives:
         env.check_bounded(f"density = {config.density!r}")
     center, scale = config.negative_center, config.negative_scale
     return Negatives(env, config.density, config.uniform_share, center, scale)
+
+
+def check_finite(fitted: Fitted, round_number: int) -> None:
+    """Raise if the weights or the masses have an entry that is not finite."""
+    tensors = {
+        f"the weights {name!r} of the networks have": w for name, w in fitted.weights.items()
+    }
+    for subject, tensor in {**tensors, "log_mass, the mass of psi, has": fitted.log_mass}.items():
+        if not torch.isfinite(tensor).all():
+            raise ArithmeticError(
+                f"{subject} a NaN or infinite entry in round {round_number}; lower the"
+                " learning rate"
+            )
 
 
 def planning_nodes(

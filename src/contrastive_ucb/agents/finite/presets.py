@@ -18,77 +18,57 @@ For games, with Contrastive ULCB as the loop:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Generic, TypeVar
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import partial
+from typing import Any, TypeVar
 
 from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig
 from contrastive_ucb.core.checks import check_names, hint
 
 C = TypeVar("C", bound=AgentConfig)
+Differences = Mapping[str, Mapping[str, Any]]  # of each algorithm from the default configuration
 
-
-@dataclass(frozen=True)
-class Presets(Mapping[str, C], Generic[C]):
-    """Configurations by name: their differences from the defaults, built when asked for."""
-
-    kind: type[C]
-    differences: Mapping[str, Mapping[str, Any]]
-
-    def configure(self, name: str, **changes: Any) -> C:
-        """The configuration `name` with changes; None keeps the value of the preset."""
-        if name not in self.differences:
-            raise ValueError(_unknown(name, self))
-        check_names(changes, (field.name for field in fields(self.kind)))
-        given = {key: value for key, value in changes.items() if value is not None}
-        differences = self.differences[name]
-        for key, value in {"features": AgentConfig.features, **differences}.items():
-            if given.get(key, value) != value and key != FREE.get(name):
-                raise ValueError(f"{name} is defined by {key} = {value}, got {given[key]!r}")
-        return self.kind(**{**differences, **given})
-
-    def __getitem__(self, name: str) -> C:
-        return self.kind(**self.differences[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.differences)
-
-    def __len__(self) -> int:
-        return len(self.differences)
-
-
+NO_BONUS, UNIFORM = {"alpha": 0.0}, {"alpha": 0.0, "epsilon": 1.0}
+OF_MDPS: Differences = {
+    "contrastive-ucb": {},
+    "rep-ucb": {"features": "likelihood"},
+    "lsvi-ucb": {"features": "true"},
+    "ucbvi": {"features": "table"},
+    "no-bonus": NO_BONUS,
+    "epsilon-greedy": {"alpha": 0.0, "epsilon": 0.1},
+    "uniform": UNIFORM,
+}
+OF_GAMES: Differences = {
+    "contrastive-ulcb": {},
+    "rep-ulcb": {"features": "likelihood"},
+    "omni-vi": {"features": "true"},
+    "midpoint-nash": {"equilibrium": "midpoint"},
+    "tight-cce": {"equilibrium": "tight"},
+    "no-bonus": NO_BONUS,
+    "uniform": UNIFORM,
+}
 FREE = {"epsilon-greedy": "epsilon"}  # the only difference of a preset that can be changed
-PRESETS = Presets(
-    AgentConfig,
-    {
-        "contrastive-ucb": {},
-        "rep-ucb": {"features": "likelihood"},
-        "lsvi-ucb": {"features": "true"},
-        "ucbvi": {"features": "table"},
-        "no-bonus": {"alpha": 0.0},
-        "epsilon-greedy": {"alpha": 0.0, "epsilon": 0.1},
-        "uniform": {"alpha": 0.0, "epsilon": 1.0},
-    },
-)
-GAME_PRESETS = Presets(
-    GameConfig,
-    {
-        "contrastive-ulcb": {},
-        "rep-ulcb": {"features": "likelihood"},
-        "omni-vi": {"features": "true"},
-        "midpoint-nash": {"equilibrium": "midpoint"},
-        "tight-cce": {"equilibrium": "tight"},
-        "no-bonus": {"alpha": 0.0},
-        "uniform": {"alpha": 0.0, "epsilon": 1.0},
-    },
-)
-preset, game_preset = PRESETS.configure, GAME_PRESETS.configure
 
 
-def _unknown(name: str, presets: Mapping[str, AgentConfig]) -> str:
-    """An error message with a suggestion for a misspelled or misplaced algorithm."""
-    if name in PRESETS:
-        return f"{name} is for MDPs; a game takes {', '.join(presets)}"
-    if name in GAME_PRESETS:
-        return f"{name} is for games; an MDP takes {', '.join(presets)}"
-    return f"no algorithm is called {name!r}; {hint(name, presets)}"
+def _configured(kind: type[C], presets: Differences, algo: str, /, **changes: Any) -> C:
+    """The configuration of an algorithm with changes; None keeps the value of the preset."""
+    if algo not in presets:
+        known = ", ".join(presets)
+        if algo in OF_MDPS:
+            raise ValueError(f"{algo} is for MDPs; a game takes {known}")
+        if algo in OF_GAMES:
+            raise ValueError(f"{algo} is for games; an MDP takes {known}")
+        raise ValueError(f"no algorithm is called {algo!r}; {hint(algo, presets)}")
+    check_names(changes, (field.name for field in fields(kind)))
+    given = {name: value for name, value in changes.items() if value is not None}
+    for name, value in {"features": kind.features, **presets[algo]}.items():
+        if given.get(name, value) != value and name != FREE.get(algo):
+            raise ValueError(f"{algo} is defined by {name} = {value}, got {given[name]!r}")
+    return kind(**{**presets[algo], **given})
+
+
+preset = partial(_configured, AgentConfig, OF_MDPS)
+game_preset = partial(_configured, GameConfig, OF_GAMES)
+PRESETS = {algo: preset(algo) for algo in OF_MDPS}
+GAME_PRESETS = {algo: game_preset(algo) for algo in OF_GAMES}

@@ -2,7 +2,7 @@
 
 1. The replay memory stores real steps.
 2. `world_model_training.py` trains the world model on windows of them.
-3. `model_rollouts.py` simulates steps in the world model, starting from stored observations.
+3. `rollouts` simulates steps in the world model, starting from stored observations.
 4. `ppo.py` trains the policy on simulated steps only.
 
 `trainer.py` schedules these phases.
@@ -12,16 +12,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from contrastive_ucb.agents.deep.config import RainbowConfig
 from contrastive_ucb.agents.deep.network import Inputs, not_finite
 from contrastive_ucb.agents.simple.config import SimpleConfig
-from contrastive_ucb.agents.simple.model_rollouts import rollouts
-from contrastive_ucb.agents.simple.ppo import PPO, ActorCritic, Experience, gae, standardized
+from contrastive_ucb.agents.simple.ppo import (
+    PPO,
+    ActorCritic,
+    Experience,
+    action_log_probs,
+    gae,
+    standardized,
+)
 from contrastive_ucb.agents.simple.world_model_training import ModelLearner
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
@@ -170,3 +178,65 @@ class Simple:
         self.world.load_state_dict(state["world"])
         self.ppo.load_state_dict(state["ppo"])
         self.streams = {name: restore_stream(rng) for name, rng in state["streams"].items()}
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """T steps of B rollouts.
+
+    observations  (T, B, *shape)  of the policy, as stored
+    actions, log_probs, rewards, ended  (T, B)
+    values        (T + 1, B)
+    """
+
+    observations: Tensor
+    actions: Tensor
+    log_probs: Tensor
+    rewards: Tensor
+    ended: Tensor
+    values: Tensor
+
+
+@torch.no_grad()
+def rollouts(
+    model: WorldModel,
+    policy: ActorCritic,
+    support: Tensor,
+    replay: Replay,
+    rng: np.random.Generator,
+    steps: int,
+    count: int,
+) -> Rollouts:
+    """`count` rollouts of `steps` steps. Rewards are the expected rewards of the model.
+
+    When the model predicts the end of the episode, the rollout restarts from another stored
+    observation. (In Kaiser et al. 2020, rollouts do not end early: they last 50 steps.)
+
+    support  (N,)  atoms of the reward
+    """
+    device, (channels, *_) = support.device, model.frame_shape
+    times = replay.drawable()
+    starts = times[(rng.random((steps + 1, count)) * len(times)).astype(np.int64)]
+    draws = torch.from_numpy(rng.random((steps, 2 + model.prior.n_groups, count), dtype=np.float32))
+    history = torch.from_numpy(replay.observations(starts[0])).to(device)
+    recorded: list[tuple[Tensor, ...]] = []
+    values: list[Tensor] = []
+    for step, (for_action, for_end, *for_bits) in enumerate(draws.to(device)):
+        observation = history[:, -policy.shape[0] :]
+        logits, value = policy(model.scaled(observation))
+        log_probs = logits.log_softmax(-1)
+        actions = sample_categorical(log_probs, for_action)
+        outcome = model.predict(history, actions, torch.stack(for_bits, dim=1))
+        ended = for_end < outcome.end.sigmoid()
+        rewards = outcome.reward.softmax(-1) @ support
+        taken = action_log_probs(log_probs, actions)
+        recorded.append((observation, actions, taken, rewards, ended.float()))
+        values.append(value)
+        frame = model.draw_frame(outcome, history)
+        history = torch.cat([history[:, channels:], frame], dim=1)
+        if over := ended.cpu().numpy().nonzero()[0].tolist():
+            again = replay.observations(starts[step + 1, over])
+            history[over] = torch.from_numpy(again).to(device)
+    values.append(policy(model.scaled(history[:, -policy.shape[0] :]))[1])
+    columns = [list(part) for part in zip(*recorded, strict=True)]
+    return Rollouts(*(torch.stack(part) for part in (*columns, values)))

@@ -1,9 +1,9 @@
 """Settings of SimPLe, in two sizes.
 
 `full` are the published settings (Kaiser et al. 2020; `next_frame_basic_stochastic_discrete` and
-`ppo_original_params` of their code, changed by `rlmb_base_stochastic_discrete`); docs/simple.md
-lists the differences. `small` runs on one CPU core. The string below a field is its description in
-`cucb train --help`. Later settings override earlier ones:
+`ppo_original_params` of their code, changed by `rlmb_base_stochastic_discrete`);
+docs/reference/simple.md lists the differences. `small` runs on one CPU core. The string below a
+field is its description in `cucb train --help`. Later settings override earlier ones:
 
     size < kind of frames < settings of the user
 """
@@ -214,36 +214,13 @@ def configure_simple(
     name = settings.get("size", "full" if kind == "atari" else "small")
     if name not in SIZES:
         raise ValueError(f"no size is called {name!r}; {hint(str(name), SIZES)}")
-    _check_names(settings)
-    layers = KINDS[kind] if name == "small" else {}
-    return replace(SIZES[name], **{**layers, **settings})
-
-
-def model_updates_in(config: SimpleConfig, epoch: int, share: float = 1.0) -> int:
-    """Updates of the world model in learning phase `epoch` (from 1).
-
-    share  fraction of `epoch_steps` played since the previous phase
-    """
-    updates = config.first_model_updates if epoch == 1 else config.model_updates
-    return max(1, round(share * updates))
-
-
-def rounds_in(config: SimpleConfig, epoch: int, share: float = 1.0) -> int:
-    """Rounds of PPO in learning phase `epoch`."""
-    return max(1, round(share * config.rounds)) * (1 + config.extra_rounds.count(epoch))
-
-
-def _check_names(settings: Mapping[str, Any]) -> None:
-    """Raise ValueError for the first unknown setting; the message depends on who has it."""
     known, others = ({x.name for x in fields(kind)} for kind in (SimpleConfig, RainbowConfig))
     for key in settings:
-        if key.partition(".")[0] == "bonus":
-            raise ValueError(
-                f"simple has no bonus, so {key} has no effect; choose an agent from `cucb algos`"
-            )
-        if key in others - known:
+        if key.partition(".")[0] in others - known:
             raise ValueError(
                 f"simple has no setting {key!r}, which belongs to the Rainbow agents; choose one "
                 "from `cucb algos`, or a setting of simple from `cucb train --help`"
             )
     check_names(settings, known)
+    layers = KINDS[kind] if name == "small" else {}
+    return replace(SIZES[name], **{**layers, **settings})

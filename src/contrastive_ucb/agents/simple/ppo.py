@@ -12,17 +12,15 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from contrastive_ucb.agents.deep.network import error_location, gradient_step, not_finite
+from contrastive_ucb.agents.deep.network import Optimized, error_location, gradient_step, not_finite
 from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.representation.encoders import Encoder, linear
 
@@ -100,19 +98,16 @@ class ActorCritic(nn.Module):
         return self.actor(hidden), self.critic(hidden)[:, 0]
 
 
-class PPO:
+class PPO(Optimized):
     """A policy and its optimizer."""
 
     def __init__(self, network: ActorCritic, config: SimpleConfig):
         self.network, self.config = network, config
-        self.optimizer = torch.optim.Adam(
-            network.parameters(),
-            config.learning_rate,
-            betas=(config.adam_beta1, config.adam_beta2),
-            eps=config.adam_eps,
-            fused=True,
+        betas = config.adam_beta1, config.adam_beta2
+        optimizer = torch.optim.Adam(
+            network.parameters(), config.learning_rate, betas, config.adam_eps, fused=True
         )
-        self.n_updates = 0
+        super().__init__(network, optimizer)
 
     def learn(
         self, steps: Experience, scaled: Callable[[Tensor], Tensor], rng: np.random.Generator
@@ -157,17 +152,3 @@ class PPO:
             "losses/value": value.item(),
             "losses/entropy": entropy.item(),
         }
-
-    def state_dict(self) -> dict[str, Any]:
-        """A copy, which later updates do not change."""
-        state = {
-            "network": dict(self.network.state_dict()),
-            "optimizer": self.optimizer.state_dict(),
-            "n_updates": self.n_updates,
-        }
-        return copy.deepcopy(state)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimizer"])))
-        self.n_updates = state["n_updates"]

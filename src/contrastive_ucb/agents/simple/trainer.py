@@ -11,38 +11,39 @@ stopped between any two events and resumes exactly.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from contrastive_ucb.agents.deep.trainer import Averages, take_step
+from contrastive_ucb.agents.deep.trainer import DeepTrainer
 from contrastive_ucb.agents.simple.agent import Simple
-from contrastive_ucb.agents.simple.config import SimpleConfig, model_updates_in, rounds_in
+from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.core.events import Event
-from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
 from contrastive_ucb.envs.frames import FrameEnv
 
 LOGS = 10  # log entries per half of a learning phase
+COUNTERS = ("n_pieces", "epoch", "fresh", "due", "left")
 
 
-class SimpleTrainer:
-    """The trainer of SimPLe, see `DeepTrainer`.
+class SimpleTrainer(DeepTrainer):
+    """The trainer of SimPLe.
 
     steps  length of the whole run; the steps after the last full epoch form a shorter one
     """
 
+    config: SimpleConfig
+    agent: Simple
+
     def __init__(
         self, env: FrameEnv, config: SimpleConfig, seed: int, steps: int, device: str = "cpu"
     ):
-        self.env, self.config, self.steps = env, config, steps
         shape, actions = env.frame_shape, env.n_actions
-        self.agent = Simple(config, shape, env.stack, actions, env.value_range, seed, device)
-        self.replay = self.agent.new_replay()
-        self.actions = stream(seed, "policy")
-        self.n_steps = self.n_pieces = 0
-        self.returns: list[float] = []  # raw returns of all episodes so far
-        self.lately = Averages()  # of the pieces since the last log entry
+        agent = Simple(config, shape, env.stack, actions, env.value_range, seed, device)
+        super().__init__(env, agent, seed, steps)
+        self.config = config
+        self.n_pieces = 0
         self.epoch = 0  # learning phases begun so far
         self.fresh = 0  # steps since the last one
         self.due = {"model": 0, "policy": 0}  # pieces of the present phase in total ...
@@ -67,16 +68,16 @@ class SimpleTrainer:
                 return
 
     def _step(self) -> dict[str, float]:
-        uniform = float(self.actions.random())
+        uniform = float(self.policy.random())
         action = int(uniform * self.env.n_actions)
         if self.epoch:
             action = self.agent.act(self.replay.observation(), uniform)
         before = self.replay.history.now
-        values = take_step(self.env, self.replay, self.returns, action)
+        values = self.take_step(action)
         self._check_frames(before + 1)
-        self.n_steps += 1
         self.fresh += 1
-        if self._is_due():
+        is_due = self.fresh == self.config.epoch_steps or self.n_steps == self.steps
+        if is_due and (self.config.epochs is None or self.epoch < self.config.epochs):
             self._begin_phase()
         return values
 
@@ -86,21 +87,17 @@ class SimpleTrainer:
         times = np.arange(first, history.now + 1)
         self.agent.world.model.check(history.frame[times % history.slots])
 
-    def _is_due(self) -> bool:
-        """Whether a learning phase follows this step."""
-        is_full, is_last = self.fresh == self.config.epoch_steps, self.n_steps == self.steps
-        limit = self.config.epochs
-        return (is_full or is_last) and (limit is None or self.epoch < limit)
-
     def _begin_phase(self) -> None:
-        share = self.fresh / self.config.epoch_steps
+        config, share = self.config, self.fresh / self.config.epoch_steps
         self.fresh = 0
-        if not self.replay.tree.total > 0:  # too few steps to sample from
+        if not self.replay.has_some:  # too few steps to sample from
             return
         self.epoch += 1
+        updates = config.first_model_updates if self.epoch == 1 else config.model_updates
+        repeats = 1 + config.extra_rounds.count(self.epoch)
         self.due = {
-            "model": model_updates_in(self.config, self.epoch, share),
-            "policy": rounds_in(self.config, self.epoch, share),
+            "model": max(1, round(share * updates)),
+            "policy": max(1, round(share * config.rounds)) * repeats,
         }
         self.left = dict(self.due)
         self.agent.world.measure(self.replay)
@@ -109,7 +106,7 @@ class SimpleTrainer:
         """One piece of a learning phase; returns the values to log, averaged over pieces."""
         part = "model" if self.left["model"] else "policy"
         update = self.agent.update_model if part == "model" else self.agent.update_policy
-        self.lately.add(update(self.replay))
+        self.note(update(self.replay))
         self.n_pieces += 1
         self.left[part] -= 1
         done, due = self.due[part] - self.left[part], self.due[part]
@@ -117,30 +114,13 @@ class SimpleTrainer:
             return {}
         parts = (self.due[name] - self.left[name] for name in self.due)
         values = {"charts/epoch": self.epoch - 1 + sum(parts) / sum(self.due.values())}
-        return values | self.lately.take()
+        return values | self.take_means()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything except the frames of the replay memory, which have their own files."""
-        return {
-            "agent": self.agent.state_dict(),
-            "env": self.env.state_dict(),
-            "actions": stream_state(self.actions),
-            "n_steps": self.n_steps,
-            "n_pieces": self.n_pieces,
-            "epoch": self.epoch,
-            "fresh": self.fresh,
-            "due": dict(self.due),
-            "left": dict(self.left),
-            "returns": np.array(self.returns, dtype=np.float64),
-            "lately": self.lately.state_dict(),
-        }
+        counters = {name: getattr(self, name) for name in COUNTERS}
+        return super().state_dict() | copy.deepcopy(counters)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.agent.load_state_dict(state["agent"])
-        self.env.load_state_dict(state["env"])
-        self.actions = restore_stream(state["actions"])
-        self.n_steps, self.n_pieces = state["n_steps"], state["n_pieces"]
-        self.epoch, self.fresh = state["epoch"], state["fresh"]
-        self.due, self.left = dict(state["due"]), dict(state["left"])
-        self.returns = state["returns"].tolist()
-        self.lately.load_state_dict(state["lately"])
+        super().load_state_dict(state)
+        for name in COUNTERS:
+            setattr(self, name, copy.deepcopy(state[name]))

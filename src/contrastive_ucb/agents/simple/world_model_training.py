@@ -7,8 +7,6 @@ from its own errors.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastive_ucb.agents.deep.network import error_location, gradient_step, not_finite
+from contrastive_ucb.agents.deep.network import Optimized, error_location, gradient_step, not_finite
 from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.data.history import Windows, read_windows
 from contrastive_ucb.data.replay import Replay
@@ -27,7 +25,7 @@ from contrastive_ucb.representation.world_model import WorldModel
 MEASURED = 10_000  # latest steps from which the range of vectors is measured
 
 
-class ModelLearner:
+class ModelLearner(Optimized):
     """A world model and its optimizer.
 
     support  (N,)  atoms of the reward
@@ -35,10 +33,8 @@ class ModelLearner:
 
     def __init__(self, model: WorldModel, support: Tensor, config: SimpleConfig):
         self.model, self.support, self.config = model, support, config
-        self.optimizer = torch.optim.Adam(
-            model.parameters(), config.model_learning_rate, fused=True
-        )
-        self.n_updates = 0
+        parameters, rate = model.parameters(), config.model_learning_rate
+        super().__init__(model, torch.optim.Adam(parameters, rate, fused=True))
 
     def measure(self, replay: Replay) -> None:
         """Measure the range of vectors on the latest steps; images have a fixed range."""
@@ -100,16 +96,12 @@ class ModelLearner:
         if not torch.isfinite(loss):
             broken = not_finite(losses)
             raise ArithmeticError(f"the loss of the {broken} has a NaN or infinite entry")
+        warmup = min(1.0, (self.n_updates + 1) / max(1, config.model_warmup))
         for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate(self.n_updates + 1)
+            group["lr"] = config.model_learning_rate * warmup
         groups = [(list(self.model.parameters()), config.model_clip_norm)]
         gradient_step(self.optimizer, self.model, groups, loss)
         return {f"losses/model_{name}": value.item() for name, value in losses.items()}
-
-    def learning_rate(self, number: int) -> float:
-        """Learning rate of update `number` (from 1), with linear warmup."""
-        warmup = min(1.0, number / max(1, self.config.model_warmup))
-        return self.config.model_learning_rate * warmup
 
     def reward_mass(self, rewards: Tensor) -> Tensor:
         """Rewards (B,) as distributions on the two nearest atoms, (B, N)."""
@@ -122,17 +114,3 @@ class ModelLearner:
 
     def floats(self, array: NDArray[Any]) -> Tensor:
         return self.tensor(array).float()
-
-    def state_dict(self) -> dict[str, Any]:
-        """A copy, which later updates do not change."""
-        state = {
-            "model": dict(self.model.state_dict()),
-            "optimizer": self.optimizer.state_dict(),
-            "n_updates": self.n_updates,
-        }
-        return copy.deepcopy(state)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimizer"])))
-        self.n_updates = state["n_updates"]
