@@ -173,7 +173,7 @@ def test_the_rank_of_the_model_is_the_default_of_the_true_rank() -> None:
         (solve_table(over={"alpha": 3}), "over = .* needs one setting and algo"),
         (solve_table(stops=True, batch=True), "cannot be in a batch"),
         (solve_table(resources={"cpu": 1}), "resources has no 'cpu'; did you mean 'cpus'"),
-        (solve_table(resources={"cpus": "two"}), "cpus must be float, got 'two'"),
+        (solve_table(resources={"cpus": "two"}), "cpus takes a number, got 'two'"),
         (solve_table(resources={"cpus": 0}), "cpus must be positive, got 0"),
         (solve_table(resources={"gpus": 1.5}), "gpus must be an integer .*, got 1.5"),
         (solve_table(variants={"a": {}}), "variant 'a' needs an algo"),

@@ -97,7 +97,7 @@ def test_a_lost_run_that_still_saves_is_waited_for(tmp_path: Path) -> None:
     def start(folder: Path, job: Job) -> None:
         if len(runner.begun) == 1:
             orphan.__enter__()
-            threading.Timer(0.4, orphan.close).start()
+            threading.Timer(0.4, orphan.__exit__).start()
         else:
             free.append(orphan._lock is None)
 

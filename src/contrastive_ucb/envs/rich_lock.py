@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 import numpy as np
-from scipy.linalg import hadamard
 
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.envs.finite_twin import EmissionEnv
@@ -30,6 +29,8 @@ class RichLockEnv(EmissionEnv):
     """The observations shared by the lock for one player and the lock for two."""
 
     def __init__(self, base: Lock | LockGame):
+        from scipy.linalg import hadamard  # not imported by commands that only list runs
+
         self.rotation: Array = hadamard(observation_size(base.horizon), dtype=np.float64)
         unbounded = np.full(len(self.rotation), np.inf)
         super().__init__(base, -unbounded, unbounded)
