@@ -11,7 +11,7 @@ from runs.sweep_runs import jobs_of, solve_table
 from contrastive_ucb.runs import pool
 from contrastive_ucb.runs.grid import Job
 from contrastive_ucb.runs.pool import Ended, run_all
-from contrastive_ucb.runs.store import RunFolder
+from contrastive_ucb.runs.store import RunFolder, is_busy
 
 DONE, BUSY, KILLED, LOST = Ended(0), Ended(75), Ended(-9), Ended(None, "its node died")
 
@@ -99,7 +99,7 @@ def test_a_lost_run_that_still_saves_is_waited_for(tmp_path: Path) -> None:
             orphan.__enter__()
             threading.Timer(0.4, orphan.__exit__).start()
         else:
-            free.append(orphan._lock is None)
+            free.append(not is_busy(folder))
 
     runner = Scripted({0: [LOST, DONE]})
     runner.on_start = start
