@@ -125,7 +125,7 @@ def saved(run: Path) -> int:
 
 def resumed(run: Path) -> list[int]:
     """The rounds from which the attempts of the run continued."""
-    return [int(n) for n in re.findall(r"from round (\d+)", (run / "log.txt").read_text())]
+    return [int(n) for n in re.findall(r"from step (\d+)", (run / "log.txt").read_text())]
 
 
 def played(run: Path) -> list[int]:
