@@ -21,7 +21,7 @@ EARLIER = (
     *("minatar-breakout-spr-bfloat16", "minatar-breakout-algorithm-1-probs"),
     *(f"minatar-{game}-{peer}" for game in ("breakout", "freeway") for peer in PEERS),
 )
-# Long runs that are listed but were not run; docs/deep.md and the README say so.
+# Long runs that are listed but were not run; the results pages and the README say so.
 NOT_RUN = {"minatar-breakout-long", "minatar-freeway-long"}
 SOLVED = {  # record: least and most solved seeds, seeds
     **{f"deep/deepsea-{size}-algorithm-1": (8, 10, 10) for size in (10, 14, 20)},
@@ -146,7 +146,7 @@ def test_controls_had_three_times_what_the_slowest_seed_needed(horizon: int) -> 
 
 @pytest.mark.parametrize(("game", "least"), [("breakout", 10), ("freeway", 9)])
 def test_spr_ucb_scores_three_times_the_random_policy(game: str, least: int) -> None:
-    """On Freeway one seed fails (docs/deep.md): it scores 0.21, half of the random policy."""
+    """One seed fails on Freeway: it scores 0.21, half of the random policy."""
     limit = 3 * mean_score(f"minatar/{game}-random")
     scores = [run["evaluation"]["mean"] for run in runs(f"minatar/{game}-paper")]
     assert sum(score > limit for score in scores) >= least

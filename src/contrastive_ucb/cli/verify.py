@@ -81,7 +81,7 @@ def run(arguments: Sequence[str]) -> None:
         first = failed[0]
         raise UserError(
             f"{len(failed)} required facts do not hold, the first is {first.name}:"
-            f" measured {first.measured}, target {first.mark}; see docs/theory.md"
+            f" measured {first.measured}, target {first.mark}; see docs/results/theory.md"
         )
 
 
