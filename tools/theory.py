@@ -70,7 +70,8 @@ class Facts:
         lines_of_paper = ", ".join(dict.fromkeys(row.paper for row in rows))
         listed = to_markdown(table(header, lines)).rstrip()
         return (
-            f"{listed}\n\nPaper: {lines_of_paper}. Runs: {settings}. Command: `cucb verify {fact}`."
+            f"{listed}\n\n<details><summary>Paper: {lines_of_paper}. Command: <code>cucb verify {fact}"
+            f"</code>. Runs</summary>{settings}</details>"
         )
 
     def pivot(self, name: str) -> str:
