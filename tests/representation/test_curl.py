@@ -46,6 +46,18 @@ def test_logits_are_bilinear() -> None:
     torch.testing.assert_close(curl(encoder, one, other), expected)
 
 
+def test_weights_start_uniform_on_the_unit_interval_and_biases_at_zero() -> None:
+    """As in the released code, in all three matrices."""
+    _, curl = make()
+    for layer in (curl.projection.first, curl.projection.second, curl.bilinear):
+        weights = layer.weight.detach().flatten().sort().values
+        quantiles = torch.arange(len(weights)) / len(weights)
+        assert 0 <= weights[0] <= weights[-1] < 1
+        assert (weights - quantiles).abs().max() < 0.02
+    for layer in (curl.projection.first, curl.projection.second):
+        assert not layer.bias.any()
+
+
 def test_projection_layer_by_layer() -> None:
     projection = Projection(6, np.random.default_rng(0))
     latent = images(2).flatten(1)[:, :6]

@@ -7,8 +7,9 @@
 | W         | `bilinear`      | (128, 128)|                                                     |
 | .1 q' W k | logits          | (B, B)    | diagonal entries are crops of the same observation  |
 
-The factor .1 and layer norms without learned gain and shift are those of the released code. The key
-networks are moving averages of the online ones: theta_k <- m theta_k + (1 - m) theta_q.
+As in the released code, the logits have the factor .1, layer norms have no learned gain and shift,
+and the weights of the projection and W start uniform on [0, 1), biases at 0. The key networks are
+moving averages of the online ones: theta_k <- m theta_k + (1 - m) theta_q.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive_ucb.representation.encoders import Encoder, linear
+from contrastive_ucb.representation.encoders import Encoder
 from contrastive_ucb.representation.layers import flatten
 
 HIDDEN, CODE = 256, 128  # units of the projection
@@ -33,7 +34,8 @@ class Projection(nn.Module):
 
     def __init__(self, inputs: int, rng: np.random.Generator):
         super().__init__()
-        self.first, self.second = linear(inputs, HIDDEN, rng), linear(HIDDEN, CODE, rng)
+        self.first = positive_linear(inputs, HIDDEN, rng)
+        self.second = positive_linear(HIDDEN, CODE, rng)
 
     def forward(self, latent: Tensor) -> Tensor:
         """latent (B, ...); returns (B, 128)."""
@@ -47,7 +49,7 @@ class Curl(nn.Module):
     def __init__(self, encoder: Encoder, rng: np.random.Generator):
         super().__init__()
         self.projection = Projection(prod(encoder.latent_shape), rng)
-        self.bilinear = linear(CODE, CODE, rng, bias=False)
+        self.bilinear = positive_linear(CODE, CODE, rng, bias=False)
         self.key_encoder = copy.deepcopy(encoder).requires_grad_(False)
         self.key_projection = copy.deepcopy(self.projection).requires_grad_(False)
 
@@ -66,6 +68,18 @@ class Curl(nn.Module):
     def trainable(self) -> list[nn.Parameter]:
         """The parameters with a gradient."""
         return [*self.projection.parameters(), *self.bilinear.parameters()]
+
+
+def positive_linear(
+    inputs: int, outputs: int, rng: np.random.Generator, bias: bool = True
+) -> nn.Linear:
+    """A linear layer with weights uniform on [0, 1) and zero biases, as in the released code."""
+    layer = nn.Linear(inputs, outputs, bias, device="meta").to_empty(device="cpu")
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(rng.random((outputs, inputs), dtype=np.float32)))
+        if bias:
+            layer.bias.zero_()
+    return layer
 
 
 def curl_loss(queries: Tensor, keys: Tensor) -> Tensor:

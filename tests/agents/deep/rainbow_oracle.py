@@ -1,6 +1,7 @@
 """A slow update of the learner: loops over samples, steps and atoms, and Adam by its formula.
 
-It reads the weights and the noise of a `Network` of vectors and shares no other code with it.
+It reads the weights and the noise of a `Network` of vectors, or of images with one convolution and
+CURL, and shares no other code with it.
 """
 
 from copy import deepcopy
@@ -8,11 +9,14 @@ from math import sqrt
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from contrastive_ucb.agents.deep.config import RainbowConfig
 from contrastive_ucb.agents.deep.network import Network
 from contrastive_ucb.data.replay import Batch
+from contrastive_ucb.representation.curl import Projection
+from contrastive_ucb.representation.encoders import Encoder
 
 
 def rescaled(x: Tensor) -> Tensor:
@@ -21,10 +25,20 @@ def rescaled(x: Tensor) -> Tensor:
     return (x - x.min()) / (x.max() - x.min())
 
 
-def encode(network: Network, x: Tensor) -> Tensor:
-    for layer in network.encoder.layers:
-        x = (layer.weight @ x + layer.bias).clamp(min=0)
-    return rescaled(x) if network.prediction is not None else x
+def encode(encoder: Encoder, x: Tensor) -> Tensor:
+    """The latent (Z,) of a vector, or of an image (C, H, W), pixel by pixel."""
+    for layer in encoder.layers:
+        if isinstance(layer, torch.nn.Conv2d):
+            x = F.conv2d(x[None], layer.weight, layer.bias)[0].permute(1, 2, 0).flatten()
+        else:
+            x = layer.weight @ x + layer.bias
+        x = x.clamp(min=0)
+    return rescaled(x) if encoder.rescaled else x
+
+
+def observed(frame: np.ndarray) -> Tensor:
+    x = torch.from_numpy(frame)
+    return x / 255 if x.dtype == torch.uint8 else x
 
 
 def noisy(layer: torch.nn.Module, x: Tensor, group: int = 0, groups: int = 1) -> Tensor:
@@ -37,8 +51,8 @@ def noisy(layer: torch.nn.Module, x: Tensor, group: int = 0, groups: int = 1) ->
 
 
 def logits(network: Network, latent: Tensor) -> Tensor:
-    """(A, N), with the gradient of the latent scaled by 1/sqrt(2)."""
-    share = 1 / sqrt(2)
+    """(A, N), with the gradient of the latent scaled by 1/sqrt(2), except with CURL."""
+    share = 1.0 if network.curl is not None else 1 / sqrt(2)
     latent = share * latent + (1 - share) * latent.detach()
     head = network.head
     assert head.value is not None
@@ -89,9 +103,9 @@ def value_loss(
     """Loss and priority of sample i; `target` has the old noise, `network` the new one."""
     shift, discount = float(batch.returns[i]), float(batch.discounts[i])
     with torch.no_grad():
-        seen = torch.from_numpy(batch.bootstrap[i])
-        values = logits(target, encode(target, seen))  # (A, N)
-        chooser = logits(network, encode(network, seen)) if config.double else values
+        seen = observed(batch.bootstrap[i])
+        values = logits(target, encode(target.encoder, seen))  # (A, N)
+        chooser = logits(network, encode(network.encoder, seen)) if config.double else values
         if config.distributional:
             values = values.softmax(-1)
             best = int((chooser.softmax(-1) * network.support).sum(-1).argmax())
@@ -114,15 +128,44 @@ def value_loss(
     return loss, float(loss.detach()) - entropy
 
 
+def normalized(x: Tensor) -> Tensor:
+    return (x - x.mean()) / (x.var(correction=0) + 1e-5).sqrt()
+
+
+def contrastive_loss(network: Network, crops: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """The loss of CURL for two crops of every observation of a batch."""
+    curl = network.curl
+    assert curl is not None
+
+    def code(projection: Projection, latent: Tensor) -> Tensor:
+        x = normalized(projection.first.weight @ latent + projection.first.bias).clamp(min=0)
+        return normalized(projection.second.weight @ x + projection.second.bias)
+
+    queries = [code(curl.projection, encode(network.encoder, first)) for first, _ in crops]
+    with torch.no_grad():
+        keys = [code(curl.key_projection, encode(curl.key_encoder, second)) for _, second in crops]
+    total = torch.zeros(())
+    for i, query in enumerate(queries):
+        logits = torch.stack([0.1 * query @ curl.bilinear.weight @ key for key in keys])
+        total = total - (logits[i] - logits.logsumexp(0)) / len(crops)
+    return total
+
+
 def total_loss(
-    network: Network, target: Network, lagged: Network, config: RainbowConfig, batch: Batch
+    network: Network,
+    target: Network,
+    lagged: Network,
+    config: RainbowConfig,
+    batch: Batch,
+    crops: list[tuple[Tensor, Tensor]],
 ) -> tuple[Tensor, list[float]]:
     size, priorities, total = len(batch.index), [], torch.zeros(())
-    latents = [encode(network, torch.from_numpy(batch.frames[i, 0])) for i in range(size)]
+    latents = [encode(network.encoder, observed(batch.frames[i, 0])) for i in range(size)]
+    shared = config.curl_weight * contrastive_loss(network, crops) if crops else torch.zeros(())
     for i in range(size):
         loss, priority = value_loss(network, target, config, batch, i, latents[i])
-        total = total + float(batch.weights[i]) * loss / size
-        priorities.append(priority)
+        total = total + float(batch.weights[i]) * (loss + shared) / size
+        priorities.append(priority + float(shared.detach()))
     if network.prediction is None:
         return total, priorities
     moved = latents
@@ -131,7 +174,7 @@ def total_loss(
         for i in range(size):
             foreseen = network.prediction.predictor(projection(network, moved[i]))
             with torch.no_grad():
-                seen = encode(lagged, torch.from_numpy(batch.frames[i, k + 1]))
+                seen = encode(lagged.encoder, observed(batch.frames[i, k + 1]))
                 goal = projection(lagged, seen)
             error = (foreseen / foreseen.norm() - goal / goal.norm()).square().sum()
             weight = float(batch.weights[i] * batch.mask[i, k]) / (size * config.jumps)
@@ -140,29 +183,36 @@ def total_loss(
 
 
 def first_update(
-    network: Network, target: Network, lagged: Network, config: RainbowConfig, batch: Batch
+    network: Network,
+    target: Network,
+    lagged: Network,
+    config: RainbowConfig,
+    batch: Batch,
+    crops: list[tuple[Tensor, Tensor]],
 ) -> tuple[dict[str, Tensor], list[float]]:
-    """The weights after the first update, and the priorities.
+    """The trained weights after the first update, and the priorities.
 
     network  with the noise that the update draws
     target   evaluates s_{t+n}, with its own noise
     lagged   computes the targets of SPR
+    crops    two of every observation, for CURL
     """
     network = deepcopy(network)
-    loss, priorities = total_loss(network, target, lagged, config, batch)
+    loss, priorities = total_loss(network, target, lagged, config, batch, crops)
     loss.backward()
+    trained = {name: x for name, x in network.named_parameters() if x.requires_grad}
     groups: dict[str, list[str]] = {"own": [], "prediction.transition": []}
-    for name, _ in network.named_parameters():
+    for name in trained:
         if not name.startswith("prediction.predictor"):
-            own = name.startswith(("encoder.", "head."))
+            own = name.startswith(("encoder.", "head.", "curl."))
             groups["own" if own else "prediction.transition"].append(name)
-    gradient = {name: x.grad.clone() for name, x in network.named_parameters()}
+    gradient = {name: x.grad.clone() for name, x in trained.items()}
     for names in groups.values():
         norm = sqrt(sum(float((gradient[name] ** 2).sum()) for name in names))
         for name in names:
             gradient[name] *= min(1.0, config.clip_norm / (norm + 1e-6))
     after = {}
-    for name, x in network.named_parameters():
+    for name, x in trained.items():
         g = gradient[name]  # Adam's averages of one gradient, corrected, are itself and its square
         after[name] = x.detach() - config.learning_rate * g / (g.abs() + config.adam_eps)
     return after, priorities

@@ -19,6 +19,7 @@ from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
 from contrastive_ucb.envs.deepsea import DeepSeaGrid
 
 SPR: dict[str, Any] = {"spr_weight": 2.0}
+CURL: dict[str, Any] = {"curl_weight": 0.5, "priority": "loss", "frame_max": 255.0}
 
 
 @pytest.mark.parametrize(
@@ -32,32 +33,38 @@ SPR: dict[str, Any] = {"spr_weight": 2.0}
         {"distributional": False, "target_every": 3},
         SPR | {"spr_targets": "lagged", "priority": "clamped-kl"},
         {"priority": "loss", "new_priority": "largest", "bias_sigma": "outputs"},
+        CURL,
+        CURL | {"clip_norm": 0.05},
     ],
     ids=str,
 )
 def test_update_equals_oracle(settings: dict[str, Any]) -> None:
     # With a small epsilon, Adam's first step is only the sign of the gradient.
-    agent = learner(**settings, learning_rate=1.0, adam_eps=1.0)
+    shape = (2, 5, 5) if "curl_weight" in settings else (4,)
+    agent = learner(shape=shape, **settings, learning_rate=1.0, adam_eps=1.0)
     replay, rng = started(agent)
     replay.update_priorities(replay.drawable(), rng.random(len(replay)))
     batch = draw(agent, replay, rng)
     assert 0 in batch.discounts  # includes a termination
     assert len(set(batch.weights.tolist())) == 6
-    other = learner(seed=1, **settings).network
+    other = learner(seed=1, shape=shape, **settings).network
     if agent.target is not agent.network:  # no copy is due in the second update
         agent.target.load_state_dict(other.state_dict())
         agent.n_updates = 1
     if agent.lagged is not None:
         agent.lagged.load_state_dict(Rainbow._spr_target_parts(other).state_dict())
     weights, target = deepcopy(agent.network), deepcopy(agent.target)
+    crops = agent.inputs.crops(batch, deepcopy(agent.streams["augment"])) if shape != (4,) else ()
     agent.update(replay, batch)
     noise = {name: x for name, x in agent.network.state_dict().items() if "noise" in name}
     weights.load_state_dict(noise, strict=False)
     assert not torch.equal(weights.head.first.noise_in, target.head.first.noise_in)
     lagged = target if agent.lagged is None else other
-    expected, priorities = first_update(weights, target, lagged, agent.config, batch)
-    for name, x in agent.network.named_parameters():
-        assert torch.allclose(x, expected[name], rtol=0, atol=1e-5), name
+    pairs = list(zip(*crops, strict=True))
+    expected, priorities = first_update(weights, target, lagged, agent.config, batch, pairs)
+    found = agent.network.state_dict()
+    for name, x in expected.items():
+        assert torch.allclose(found[name], x, rtol=0, atol=1e-5), name
     leaves = replay.tree.get(batch.index % replay.history.slots)
     latest = {at: max(p, 1e-6) ** 0.5 for at, p in zip(batch.index, priorities, strict=True)}
     assert leaves == pytest.approx([latest[at] for at in batch.index], rel=1e-3)

@@ -139,7 +139,8 @@ class RainbowConfig:
     """alpha of prioritized replay; 0: uniform."""
     priority: Literal["kl", "clamped-kl", "loss"] = "kl"
     """Priority of a transition: KL(target || prediction), the same with target probabilities of at
-    least 1e-6 (SPR's code), or the cross entropy. Absolute error if not distributional."""
+    least 1e-6 (SPR's code), or the loss: the cross entropy plus, with CURL, `curl_weight` times its
+    loss. Absolute error instead of KL or cross entropy if not distributional."""
     new_priority: Literal["one", "largest"] = "one"
     """Priority of a new transition: 1 (SPR's code), or the largest so far (Schaul et al. 2016)."""
     draws: Literal["stratified", "independent"] = "stratified"
@@ -165,7 +166,8 @@ class RainbowConfig:
     """Weights that compute the SPR targets: current (SPR paper), or those before the last optimizer
     step (SPR's code)."""
     curl_weight: float = 0.0
-    """Weight of the CURL loss; 0: no CURL."""
+    """Weight of the CURL loss, which is added to the loss of every sample of the batch; 0: no
+    CURL."""
     curl_momentum: float = 0.999
     """Momentum of the moving averages that are CURL's key networks."""
     bonus: BonusConfig = field(default_factory=BonusConfig)

@@ -219,7 +219,11 @@ class Rainbow:
             first, second = self.inputs.crops(batch, self.streams["augment"])
             parts["the CURL loss"] = curl = network.curl(network.encoder, first, second)
             metrics["losses/curl"] = curl.item()
-            loss = loss + config.curl_weight * weights.mean() * curl
+            # CURL's code adds the term to the loss of every sample, before weights and priorities.
+            term = config.curl_weight * curl
+            loss = loss + weights.mean() * term
+            if config.priority == "loss":
+                priority = priority + term.detach()
         if not torch.isfinite(loss):
             raise ArithmeticError(f"{not_finite(parts)} has a NaN or infinite entry")
         if self.lagged is not None:
