@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from contrastive_ucb.representation.encoders import Encoder
+from contrastive_ucb.representation.encoders import Encoder, rescale
 from contrastive_ucb.representation.heads import DuelingHead
-from contrastive_ucb.representation.layers import rescale
 from contrastive_ucb.representation.spr import TransitionModel
 
 pytestmark = pytest.mark.filterwarnings("ignore:a return of")  # of random rewards

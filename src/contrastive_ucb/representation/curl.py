@@ -22,8 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive_ucb.representation.encoders import Encoder
-from contrastive_ucb.representation.layers import flatten
+from contrastive_ucb.representation.encoders import Encoder, flatten
 
 HIDDEN, CODE = 256, 128  # units of the projection
 INVERSE_TEMPERATURE = 0.1  # of the softmax

@@ -17,8 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive_ucb.representation.encoders import Initializer, fill
-from contrastive_ucb.representation.layers import flatten, products_in
+from contrastive_ucb.representation.encoders import Initializer, fill, flatten, products_in
 
 BiasSigma = Literal["inputs", "outputs"]
 

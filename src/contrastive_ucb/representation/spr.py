@@ -23,9 +23,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from contrastive_ucb.representation.encoders import conv, linear
+from contrastive_ucb.representation.encoders import conv, linear, rescaled, rescaled_gradient
 from contrastive_ucb.representation.heads import DuelingHead
-from contrastive_ucb.representation.layers import rescaled, rescaled_gradient
 
 aten = torch.ops.aten
 SAVED = 8  # tensors per step that the backward pass needs

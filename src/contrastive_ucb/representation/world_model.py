@@ -39,9 +39,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.representation.encoders import conv, fill, linear
+from contrastive_ucb.representation.encoders import channels_last, conv, fill, flatten, linear
 from contrastive_ucb.representation.heads import scale_gradient
-from contrastive_ucb.representation.layers import channels_last, flatten
 
 FrameKind = Literal["softmax", "bernoulli", "gaussian"]
 LEVELS = 256  # values of a uint8 pixel

@@ -203,7 +203,7 @@ def test_updates_equal_the_published_code(
         monkeypatch.setattr(owner, name, recorded)
 
     record(agent, "_next_actions", "next_a")
-    record(agent, "_target", "target_p")
+    record(rainbow, "project_categorical", "target_p")
     record(agent, "_value_losses", "losses")
     record(agent.bonus, "of_batch", "bonus")
     record(rainbow, "spr_loss", "spr")

@@ -79,15 +79,11 @@ def test_target_includes_discounted_bonus_of_next_action() -> None:
     replay, rng = started(agent)
     batch = draw(agent, replay, rng)
     assert agent.bonus is not None
-    elliptical = agent.bonus.counted
+    _, later = agent.inputs.of_batch(batch, rng)
+    latent = agent.network.encoder(agent.inputs.plain(batch.frames[:, 0]))
+    found, _, n_step = agent._target(replay, batch, later, latent)
     latent = agent.network.encoder(torch.from_numpy(batch.bootstrap))
-    q = agent.network.head(latent)[:, :, 0]
-    hidden = agent.network.head.hidden(latent)
-    width = elliptical.of_all(hidden)
-    n_step = torch.linspace(0, 1, len(q))
-    values, next_bonus = agent.network.head(latent), agent.bonus.of_all(latent)
-    actions = agent._next_actions(values, latent, next_bonus)
-    found = agent._target(batch, values, actions, n_step, next_bonus)
+    q, width = agent.network.head(latent)[:, :, 0], agent.bonus.of_all(latent)
     changed = 0
     for i in range(len(q)):
         best = int((q[i] + width[i]).argmax())

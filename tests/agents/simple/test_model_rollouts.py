@@ -9,7 +9,7 @@ from agents.simple_play import SEA, Spy, learner
 from torch import Tensor
 
 from contrastive_ucb.agents.simple import agent as module
-from contrastive_ucb.agents.simple.agent import Rollouts, Simple, rollouts
+from contrastive_ucb.agents.simple.agent import Simple, rollouts
 from contrastive_ucb.agents.simple.ppo import Experience
 from contrastive_ucb.data.replay import Replay
 
@@ -19,7 +19,7 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def simulated(agent: Simple, replay: Replay, seed: int = 3) -> Rollouts:
+def simulated(agent: Simple, replay: Replay, seed: int = 3) -> Experience:
     config, draws = agent.config, np.random.default_rng(seed)
     parts = agent.world.model, agent.ppo.network, agent.world.support, replay, draws
     return rollouts(*parts, config.rollout_steps, config.rollouts)
@@ -73,24 +73,29 @@ def test_rewards_are_expected_rewards() -> None:
 
 def test_policy_learns_from_rollouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Returns and advantages of every step, by a backward loop."""
-    agent, replay = learner(discount=0.9, trace=0.6, rollout_steps=6)
+    agent, replay = learner(discount=0.9, trace=0.6, rollout_steps=6, batch_size=99, passes=1)
     with torch.no_grad():
         agent.world.model.end.bias.zero_()  # half of the steps end
-    simulations: list[Rollouts] = []
-    experience: list[Experience] = []
+    simulations: list[Experience] = []
+    learned: list[tuple[Tensor, ...]] = []
 
-    def recorded_rollouts(*given: Any) -> Rollouts:
+    class InOrder:
+        permutation = staticmethod(np.arange)
+
+    def recorded_rollouts(*given: Any) -> Experience:
         simulations.append(rollouts(*given))
         return simulations[-1]
 
-    def learning(steps: Experience, *_: Any) -> dict[str, float]:
-        experience.append(steps)
+    def updated(*given: Tensor) -> dict[str, float]:
+        learned.append(given)
         return {}
 
     monkeypatch.setattr(module, "rollouts", recorded_rollouts)
-    monkeypatch.setattr(agent.ppo, "learn", learning)
+    monkeypatch.setattr(agent.ppo, "_update", updated)
+    monkeypatch.setitem(agent.streams, "ppo", InOrder())
     metrics = agent.update_policy(replay)
-    (found,), (steps,) = simulations, experience
+    (found,), (steps,) = simulations, learned
+    observations, actions, log_probs, returns, standard = steps
     n_steps, count = found.rewards.shape
     advantages = np.zeros((n_steps + 1, count))
     for rollout in range(count):
@@ -101,12 +106,12 @@ def test_policy_learns_from_rollouts(monkeypatch: pytest.MonkeyPatch) -> None:
             advantages[step, rollout] = delta + 0.9 * 0.6 * goes_on * advantages[step + 1, rollout]
     flat = advantages[:-1].ravel()
     assert 0 < float(found.ended.mean()) < 1
-    np.testing.assert_allclose(steps.returns, flat + found.values[:-1].flatten().numpy(), rtol=1e-4)
+    np.testing.assert_allclose(returns, flat + found.values[:-1].flatten().numpy(), rtol=1e-4)
     spread = (flat - flat.mean()) / flat.std(ddof=1)
-    np.testing.assert_allclose(steps.advantages, spread, rtol=1e-3, atol=1e-5)
-    assert steps.actions.equal(found.actions.flatten())
-    assert steps.log_probs.equal(found.log_probs.flatten())
-    assert steps.observations.equal(found.observations.flatten(0, 1))
+    np.testing.assert_allclose(standard, spread, rtol=1e-3, atol=1e-5)
+    assert actions.equal(found.actions.flatten())
+    assert log_probs.equal(found.log_probs.flatten())
+    assert observations.equal(agent.world.model.scaled(found.observations.flatten(0, 1)))
     assert metrics["charts/dreamt_reward"] == pytest.approx(found.rewards.mean().item())
     assert metrics["charts/dreamt_ends"] == pytest.approx(found.ended.mean().item())
 

@@ -81,7 +81,9 @@ def experience(ppo: PPO, seed: int = 0, n: int = 64) -> Experience:
         log_probs = ppo.network(seen)[0].log_softmax(-1)
     actions = torch.from_numpy(draw.integers(0, 4, n))
     paid = (actions == 2).float()
-    return Experience(seen, actions, action_log_probs(log_probs, actions), standardized(paid), paid)
+    taken = action_log_probs(log_probs, actions)
+    columns = (x[None] for x in (seen, actions, taken, paid, torch.ones(n)))
+    return Experience(*columns, values=torch.zeros(2, n))
 
 
 def test_learns_a_bandit() -> None:
@@ -101,15 +103,16 @@ def test_loss_is_the_sum_of_policy_value_and_entropy(
     ppo = bandit({"batch_size": 64, "passes": 1, "value_weight": 0.7, "entropy": 0.3})
     steps = experience(ppo)
     steps.log_probs.add_(torch.linspace(-0.5, 0.5, 64))  # as if the policy had changed
-    logits, values = (part.detach() for part in ppo.network(steps.observations))
+    logits, values = (part.detach() for part in ppo.network(steps.observations[0]))
+    advantages = standardized(steps.rewards[0])
     total = 0.0
     for row in range(64):
         probs = logits[row].double().softmax(-1).numpy()
-        ratio = float(probs[steps.actions[row]]) / np.exp(float(steps.log_probs[row]))
-        advantage = float(steps.advantages[row])
+        ratio = float(probs[steps.actions[0, row]]) / np.exp(float(steps.log_probs[0, row]))
+        advantage = float(advantages[row])
         kept = min(max(ratio, 1 - ppo.config.clip), 1 + ppo.config.clip)
         total -= min(ratio * advantage, kept * advantage)
-        total += 0.7 * (float(values[row]) - float(steps.returns[row])) ** 2 / 2
+        total += 0.7 * (float(values[row]) - float(steps.rewards[0, row])) ** 2 / 2
         total += 0.3 * float((probs * np.log(probs)).sum())
     seen: list[float] = []
     monkeypatch.setattr(module, "gradient_step", lambda *given: seen.append(given[-1].item()))

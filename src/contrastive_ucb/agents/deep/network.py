@@ -24,9 +24,8 @@ from contrastive_ucb.data.replay import Batch
 from contrastive_ucb.envs.frames import SMALLEST_ATARI
 from contrastive_ucb.planning.categorical import atoms, expected_value
 from contrastive_ucb.representation.augment import intensity, random_crop, random_shift
-from contrastive_ucb.representation.encoders import Encoder
+from contrastive_ucb.representation.encoders import Encoder, channels_last
 from contrastive_ucb.representation.heads import DuelingHead
-from contrastive_ucb.representation.layers import channels_last
 from contrastive_ucb.representation.spr import SelfPrediction, TransitionModel
 
 if TYPE_CHECKING:

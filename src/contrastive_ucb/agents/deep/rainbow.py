@@ -181,31 +181,9 @@ class Rainbow:
         if self.target is not network and (skipped + self.n_updates) % config.target_every == 0:
             self.target.load_state_dict(network.state_dict())
         now, later = self.inputs.of_batch(batch, self.streams["augment"])
-        last = len(later) - len(now)  # where the bootstrap observations begin
         latent = network.encoder(now)
-        with torch.no_grad():
-            if self.lagged is None:
-                latents = self.target.encoder(later)
-                ahead, next_latent = latents[:last], latents[last:]
-            else:
-                ahead = self.lagged["encoder"](later[:last])
-                next_latent = self.target.encoder(later[last:])
-            if config.noise_draws == "per-pass":
-                self._sample_noise(shared=True)
-            next_probs = self.target.probs(self.target.head(next_latent))  # 1. (B, A, N)
-            online = self._online(batch, later[last:], next_latent)
-            bonus, next_bonus = latent.new_zeros(len(now)), latent.new_zeros(len(now), 1)
-            if self.bonus is not None:  # 2.
-                bonus = self.bonus.of_batch(batch, replay, latent, self._encode)  # (B,)
-                if config.bonus.optimistic:
-                    next_bonus = self.bonus.of_all(online)  # (B, A)
-            if config.noise_draws == "per-update":
-                self._sample_noise()  # 3.
-            actions = self._next_actions(next_probs, online, next_bonus)  # 4.
-            if config.noise_draws == "per-pass":
-                self._sample_noise()
-            target = self._target(batch, next_probs, actions, bonus, next_bonus)
-        value_losses, priority = self._value_losses(batch, latent, target)  # 5.
+        target, ahead, bonus = self._target(replay, batch, later, latent)
+        value_losses, priority = self._value_losses(batch, latent, target)
         weights = self._tensor(batch.weights)
         loss = (weights * value_losses).mean()
         parts = {"s_t": now, "s_t+k": later, "z_t": latent, "the target": target, "its loss": loss}
@@ -234,19 +212,50 @@ class Rainbow:
         replay.update_priorities(batch.index, priority.cpu().numpy().astype(np.float64))
         return metrics
 
-    def _online(self, batch: Batch, next_input: Tensor, next_latent: Tensor) -> Tensor:
-        """z_{t+n} of the online network, which selects the next action.
+    @torch.no_grad()
+    def _target(
+        self, replay: Replay, batch: Batch, later: Tensor, latent: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Steps 1 to 4: the target distribution m (B, N), or the target value (B, 1), the latents
+        of s_{t+1} .. s_{t+K} (B K, ...), and the bonus (B,).
 
-        Equal to that of the target network if the weights are equal and nothing is augmented.
+        later   (B K + B, *shape)  the observations s_{t+1} .. s_{t+K} and s_{t+n}
+        latent  (B, ...)           of s_t
         """
-        if not (self.config.double or self.config.bonus.optimistic):
-            return next_latent
-        new_view = self.config.double and self.config.double_view == "own"
-        if new_view and self.inputs.augments:
-            next_input = self.inputs.another_view(batch, self.streams["augment"])
-        elif self.target is self.network:
-            return next_latent
-        return cast(Tensor, self.network.encoder(next_input))
+        network, config = self.network, self.config
+        last = len(later) - len(latent)  # where the bootstrap observations begin
+        if self.lagged is None:
+            latents = self.target.encoder(later)
+            ahead, next_latent = latents[:last], latents[last:]
+        else:
+            ahead = self.lagged["encoder"](later[:last])
+            next_latent = self.target.encoder(later[last:])
+        if config.noise_draws == "per-pass":
+            self._sample_noise(shared=True)
+        next_probs = self.target.probs(self.target.head(next_latent))  # 1. (B, A, N)
+        online = next_latent  # z_{t+n} of the online network, if it differs
+        if config.double and config.double_view == "own" and self.inputs.augments:
+            online = network.encoder(self.inputs.another_view(batch, self.streams["augment"]))
+        elif (config.double or config.bonus.optimistic) and self.target is not network:
+            online = network.encoder(later[last:])
+        bonus, next_bonus = latent.new_zeros(len(latent)), latent.new_zeros(len(latent), 1)
+        if self.bonus is not None:  # 2.
+            bonus = self.bonus.of_batch(batch, replay, latent, self._encode)
+            if config.bonus.optimistic:
+                next_bonus = self.bonus.of_all(online)  # (B, A)
+        if config.noise_draws == "per-update":
+            self._sample_noise()  # 3.
+        actions = self._next_actions(next_probs, online, next_bonus)  # 4.
+        if config.noise_draws == "per-pass":
+            self._sample_noise()
+        returns, discounts = self._tensor(batch.returns), self._tensor(batch.discounts)
+        chosen = take_actions(next_probs, actions)  # (B, N)
+        of_next = next_bonus.expand(next_probs.shape[:2]).gather(1, actions[:, None])[:, 0]
+        points = network.support if network.is_distribution else chosen
+        points = td_target(returns, discounts, points, bonus + discounts * of_next)
+        if network.is_distribution:
+            return project_categorical(network.support, points, chosen), ahead, bonus
+        return points, ahead, bonus
 
     def _next_actions(self, next_probs: Tensor, online: Tensor, next_bonus: Tensor) -> Tensor:
         """The actions (B,) to bootstrap from; with `double` the online network selects them.
@@ -260,24 +269,6 @@ class Rainbow:
         else:
             q = expected_value(next_probs, self.network.support)
         return (q + next_bonus).argmax(-1)
-
-    def _target(
-        self, batch: Batch, next_probs: Tensor, actions: Tensor, bonus: Tensor, next_bonus: Tensor
-    ) -> Tensor:
-        """The target distribution m (B, N) of each sample, or its value (B, 1).
-
-        next_probs  (B, A, N)  of s_{t+n} by the target network
-        actions     (B,)       selected in s_{t+n}
-        """
-        network = self.network
-        returns, discounts = self._tensor(batch.returns), self._tensor(batch.discounts)
-        next_bonus = next_bonus.expand(next_probs.shape[:2])
-        bonus = bonus + discounts * next_bonus.gather(1, actions[:, None])[:, 0]
-        chosen = take_actions(next_probs, actions)  # (B, N)
-        if not network.is_distribution:
-            return td_target(returns, discounts, chosen, bonus)
-        points = td_target(returns, discounts, network.support, bonus)
-        return project_categorical(network.support, points, chosen)
 
     def _value_losses(self, batch: Batch, latent: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """The loss of C51 (or Huber) and the priority, each (B,)."""

@@ -149,8 +149,10 @@ class Trainer(DeepTrainer):
         history = self.replay.history
         if self.checks_support and history.first == history.now:  # an episode has ended
             self._check_support()
-        for _ in range(self._updates_due() if self.replay.has_some else 0):
-            self.note(self._update())
+        since, rate = self.n_steps - self.config.first_update, self.config.updates_per_step
+        if since > 0 and self.replay.has_some:
+            for _ in range(int(rate * since) - int(rate * (since - 1))):  # rate * since in total
+                self.note(self._update())
         if self.lately and (self.n_steps % LOG_EVERY == 0 or self.n_steps == self.steps):
             values |= self.take_means()
             bonus = self.agent.bonus
@@ -158,15 +160,8 @@ class Trainer(DeepTrainer):
                 values["bonus/logdet"] = bonus.counted.log_det
         return values
 
-    def _updates_due(self) -> int:
-        """The number of updates after this step, so that the total follows `updates_per_step`."""
-        since = self.n_steps - self.config.first_update
-        rate = self.config.updates_per_step
-        return int(rate * since) - int(rate * (since - 1)) if since > 0 else 0
-
     def _update(self) -> dict[str, float]:
-        start, end = self.config.importance
-        first = self.config.first_update
+        (start, end), first = self.config.importance, self.config.first_update
         progress = (self.n_steps - first) / max(1, self.steps - first)
         importance = start + (end - start) * min(1.0, progress)
         batch = self.replay.sample(self.draws.random(self.config.batch_size), importance)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,7 @@ from torch import Tensor
 from contrastive_ucb.agents.deep.config import RainbowConfig
 from contrastive_ucb.agents.deep.network import Inputs, not_finite
 from contrastive_ucb.agents.simple.config import SimpleConfig
-from contrastive_ucb.agents.simple.ppo import (
-    PPO,
-    ActorCritic,
-    Experience,
-    action_log_probs,
-    gae,
-    standardized,
-)
+from contrastive_ucb.agents.simple.ppo import PPO, ActorCritic, Experience, action_log_probs
 from contrastive_ucb.agents.simple.world_model_training import ModelLearner
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
@@ -143,15 +135,7 @@ class Simple:
             config.rollout_steps,
             config.rollouts,
         )
-        advantages = gae(batch.rewards, batch.values, batch.ended, config.discount, config.trace)
-        steps = Experience(
-            observations=batch.observations.flatten(0, 1),
-            actions=batch.actions.flatten(),
-            log_probs=batch.log_probs.flatten(),
-            advantages=standardized(advantages.flatten()),
-            returns=(advantages + batch.values[:-1]).flatten(),
-        )
-        metrics = self.ppo.learn(steps, world.model.scaled, self.streams["ppo"])
+        metrics = self.ppo.learn(batch, world.model.scaled, self.streams["ppo"])
         metrics["charts/dreamt_reward"] = batch.rewards.mean().item()
         metrics["charts/dreamt_ends"] = batch.ended.mean().item()
         return metrics
@@ -166,35 +150,17 @@ class Simple:
 
     def state_dict(self) -> dict[str, Any]:
         """A copy, which later updates do not change."""
+        streams = {name: stream_state(rng) for name, rng in self.streams.items()}
         return {
             "world": self.world.state_dict(),
             "ppo": self.ppo.state_dict(),
-            "streams": copy.deepcopy(
-                {name: stream_state(rng) for name, rng in self.streams.items()}
-            ),
+            "streams": copy.deepcopy(streams),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.world.load_state_dict(state["world"])
         self.ppo.load_state_dict(state["ppo"])
         self.streams = {name: restore_stream(rng) for name, rng in state["streams"].items()}
-
-
-@dataclass(frozen=True)
-class Rollouts:
-    """T steps of B rollouts.
-
-    observations  (T, B, *shape)  of the policy, as stored
-    actions, log_probs, rewards, ended  (T, B)
-    values        (T + 1, B)
-    """
-
-    observations: Tensor
-    actions: Tensor
-    log_probs: Tensor
-    rewards: Tensor
-    ended: Tensor
-    values: Tensor
 
 
 @torch.no_grad()
@@ -206,7 +172,7 @@ def rollouts(
     rng: np.random.Generator,
     steps: int,
     count: int,
-) -> Rollouts:
+) -> Experience:
     """`count` rollouts of `steps` steps. Rewards are the expected rewards of the model.
 
     When the model predicts the end of the episode, the rollout restarts from another stored
@@ -239,4 +205,4 @@ def rollouts(
             history[over] = torch.from_numpy(again).to(device)
     values.append(policy(model.scaled(history[:, -policy.shape[0] :]))[1])
     columns = [list(part) for part in zip(*recorded, strict=True)]
-    return Rollouts(*(torch.stack(part) for part in (*columns, values)))
+    return Experience(*(torch.stack(part) for part in (*columns, values)))

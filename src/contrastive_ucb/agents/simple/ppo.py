@@ -1,4 +1,4 @@
-"""Proximal policy optimization (PPO, Schulman et al. 2017) on given steps.
+"""Proximal policy optimization (PPO, Schulman et al. 2017) on given rollouts.
 
 | symbol      | here          | shape   |                                                     |
 |-------------|---------------|---------|-----------------------------------------------------|
@@ -62,17 +62,20 @@ def action_log_probs(log_probs: Tensor, actions: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Experience:
-    """n steps to learn from.
+    """T steps of B rollouts.
 
-    observations  (n, *shape)  as stored
-    log_probs     (n,)         of the actions (n,), under the policy that took them
+    observations  (T, B, *shape)  as stored
+    log_probs     (T, B)          of the actions (T, B), under the policy that took them
+    rewards, ended  (T, B)
+    values        (T + 1, B)
     """
 
     observations: Tensor
     actions: Tensor
     log_probs: Tensor
-    advantages: Tensor
-    returns: Tensor
+    rewards: Tensor
+    ended: Tensor
+    values: Tensor
 
 
 class ActorCritic(nn.Module):
@@ -116,7 +119,15 @@ class PPO(Optimized):
 
         scaled  converts stored observations to inputs of the network
         """
-        size, n = self.config.batch_size, len(steps.actions)
+        size, n = self.config.batch_size, steps.actions.numel()
+        decay = self.config.discount, self.config.trace
+        advantages = gae(steps.rewards, steps.values, steps.ended, *decay)
+        observations = steps.observations.flatten(0, 1)
+        columns = [
+            part.flatten()
+            for part in (steps.actions, steps.log_probs, advantages + steps.values[:-1])
+        ]
+        columns.append(standardized(advantages.flatten()))
         totals: dict[str, float] = {}
         count = 0
         for _ in range(self.config.passes):
@@ -124,21 +135,29 @@ class PPO(Optimized):
             for at in range(0, n, size):
                 chosen = order[at : at + size]
                 with error_location(self.network, f"update {self.n_updates + 1} of the policy"):
-                    losses = self._update(steps, chosen, scaled(steps.observations[chosen]))
+                    rows = (column[chosen] for column in columns)
+                    losses = self._update(scaled(observations[chosen]), *rows)
                 self.n_updates += 1
                 for name, value in losses.items():
                     totals[name] = totals.get(name, 0.0) + value
                 count += 1
         return {name: total / count for name, total in totals.items()}
 
-    def _update(self, steps: Experience, chosen: Tensor, observations: Tensor) -> dict[str, float]:
+    def _update(
+        self,
+        observations: Tensor,
+        actions: Tensor,
+        old_log_probs: Tensor,
+        returns: Tensor,
+        advantages: Tensor,
+    ) -> dict[str, float]:
+        """One update on inputs of the network (n, *shape) and columns (n,)."""
         config = self.config
         logits, values = self.network(observations)
         log_probs = logits.log_softmax(-1)
-        advantages = steps.advantages[chosen]
-        log_ratio = action_log_probs(log_probs, steps.actions[chosen]) - steps.log_probs[chosen]
+        log_ratio = action_log_probs(log_probs, actions) - old_log_probs
         policy = clipped_loss(log_ratio, advantages, config.clip).mean()
-        value = (values - steps.returns[chosen]).square().mean() / 2
+        value = (values - returns).square().mean() / 2
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
         loss = policy + config.value_weight * value - config.entropy * entropy
         if not torch.isfinite(loss):
