@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastive_ucb.agents.simple.world_model_training import ModelLearner
+from contrastive_ucb.agents.simple.agent import ModelLearner
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.data.history import Frames, Windows, read_windows
 from contrastive_ucb.data.replay import Replay

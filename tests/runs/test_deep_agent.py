@@ -11,7 +11,7 @@ from agents.simple_play import TINY as SIMPLE
 from runs.training_runs import BREAKOUT, SEA, TINY, run, same
 
 import contrastive_ucb as cu
-from contrastive_ucb.agents.simple.world_model_training import ModelLearner
+from contrastive_ucb.agents.simple.agent import ModelLearner
 from contrastive_ucb.core.checkpoint import save_checkpoint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs import deep_agent as module

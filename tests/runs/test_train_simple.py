@@ -16,8 +16,7 @@ from agents.simple_play import BREAKOUT, SEA, TINY
 from cli_errors import check_error
 from runs.training_runs import Stop, lines, run, same_results
 
-from contrastive_ucb.agents.simple.agent import Simple
-from contrastive_ucb.agents.simple.world_model_training import ModelLearner
+from contrastive_ucb.agents.simple.agent import ModelLearner, Simple
 from contrastive_ucb.cli import main
 from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.runs import loop as module

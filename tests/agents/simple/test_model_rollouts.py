@@ -9,8 +9,7 @@ from agents.simple_play import SEA, Spy, learner
 from torch import Tensor
 
 from contrastive_ucb.agents.simple import agent as module
-from contrastive_ucb.agents.simple.agent import Simple, rollouts
-from contrastive_ucb.agents.simple.ppo import Experience
+from contrastive_ucb.agents.simple.agent import Experience, Simple, rollouts
 from contrastive_ucb.data.replay import Replay
 
 

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from contrastive_ucb.agents.simple import ppo as module
-from contrastive_ucb.agents.simple.config import configure_simple
-from contrastive_ucb.agents.simple.ppo import (
+from contrastive_ucb.agents.simple import agent as module
+from contrastive_ucb.agents.simple.agent import (
     PPO,
     ActorCritic,
     Experience,
@@ -18,6 +17,7 @@ from contrastive_ucb.agents.simple.ppo import (
     gae,
     standardized,
 )
+from contrastive_ucb.agents.simple.config import configure_simple
 
 TINY = {"hidden": 8, "mlp": (8,), "batch_size": 16, "learning_rate": 0.01}
 

@@ -7,11 +7,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -216,27 +215,6 @@ class Network(nn.Module):
             groups.append((list(self.prediction.transition.parameters()), limit))
             groups.append((list(self.prediction.predictor.parameters()), inf))
         return groups
-
-
-class Optimized:
-    """A network with its optimizer and the number of updates; base class of learners."""
-
-    def __init__(self, network: nn.Module, optimizer: torch.optim.Optimizer):
-        self.trained, self.optimizer, self.n_updates = network, optimizer, 0
-
-    def state_dict(self) -> dict[str, Any]:
-        """A copy, which later updates do not change."""
-        state = {
-            "network": dict(self.trained.state_dict()),
-            "optimizer": self.optimizer.state_dict(),
-            "n_updates": self.n_updates,
-        }
-        return copy.deepcopy(state)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.trained.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimizer"])))
-        self.n_updates = state["n_updates"]
 
 
 def gradient_step(
