@@ -63,7 +63,7 @@ def test_offsets_outside_the_padding_raise() -> None:
     with pytest.raises(ValueError, match=r"0 \.\. 8 for pad 4, got 9"):
         random_shift(frames(), np.full((B, T, 2), 9))
     with pytest.raises(ValueError, match="got -1"):
-        random_shift(frames(), np.full((B, 2), -1))
+        random_shift(frames(), np.full((B, T, 2), -1))
 
 
 def test_intensity_scales_each_stack_by_clipped_noise() -> None:

@@ -23,8 +23,7 @@ def random_shift(
     """Stacks of frames, each stack shifted by its own integer number of pixels.
 
     frames   (B, T + stack - 1, H, W)    every frame once, oldest first
-    offsets  (B, T, 2) or (B, 2)         0 .. 2 pad, row and column of the crop; `pad` is no shift,
-                                         (B, 2) shifts all T stacks equally
+    offsets  (B, T, 2)                   0 .. 2 pad, row and column of the crop; `pad` is no shift
     returns  (B, T, stack, H, W)         with the stack innermost in memory (channels last)
     """
     batch, length, height, width = frames.shape
@@ -34,8 +33,7 @@ def random_shift(
             f"offsets must lie in 0 .. {2 * pad} for pad {pad}, got {offsets.min()} .. "
             f"{offsets.max()}; draw them with rng.integers(0, 2 * pad + 1, (B, T, 2))"
         )
-    each = np.broadcast_to(offsets.reshape(batch, -1, 2), (batch, times, 2))
-    row, column = each[..., 0], each[..., 1]
+    row, column = offsets[..., 0], offsets[..., 1]
     sample, time = np.ogrid[:batch, :times]
     windows = np.lib.stride_tricks.sliding_window_view(
         replicate(frames, pad), (height, width), axis=(2, 3)

@@ -15,7 +15,8 @@ The gradient of the K steps is written out at the end of the file, for speed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,26 +52,19 @@ class TransitionModel(nn.Module):
         latent_shape: Sequence[int],
         n_actions: int,
         rng: np.random.Generator,
-        width: int | None = None,
         rounded: torch.dtype | None = None,
     ):
         super().__init__()
-        self.rounded = rounded
-        self.n_actions = n_actions
-        self.channels = latent_shape[0]
-        width = width or self.channels
+        self.rounded, self.n_actions = rounded, n_actions
+        self.channels = channels = latent_shape[0]
         self.size = tuple(latent_shape[1:])  # (H, W), or () for a vector
-        self.first: nn.Conv2d | nn.Linear
-        self.second: nn.Conv2d | nn.Linear
-        self.norm: nn.BatchNorm2d | nn.BatchNorm1d
-        if len(latent_shape) == 3:
-            self.first = conv(self.channels + n_actions, width, 3, rng, padding=1)
-            self.second = conv(width, self.channels, 3, rng, padding=1)
-            self.norm = nn.BatchNorm2d(width, track_running_stats=False)
-        else:
-            self.first = linear(self.channels + n_actions, width, rng)
-            self.second = linear(width, self.channels, rng)
-            self.norm = nn.BatchNorm1d(width, track_running_stats=False)
+        layer: Callable[[int, int], nn.Conv2d | nn.Linear] = partial(linear, rng=rng)
+        if self.size:
+            layer = partial(conv, kernel=3, rng=rng, padding=1)
+        self.first = layer(channels + n_actions, channels)
+        self.second = layer(channels, channels)
+        norm = nn.BatchNorm2d if self.size else nn.BatchNorm1d
+        self.norm = norm(channels, track_running_stats=False)
         self.register_buffer("choices", torch.eye(n_actions), persistent=False)
         inside = torch.ones(0, 9)
         if self.size:
@@ -103,11 +97,11 @@ class TransitionModel(nn.Module):
         A plane of ones under a 3x3 kernel gives the sum of the weights inside the image; at the
         border, padding removes some of them.
 
-        actions  (B, K); returns (K, B, width, *size), channels last
+        actions  (B, K); returns (K, B, C, *size), channels last
         """
-        kernels = self.first.weight[:, self.channels :].movedim(0, -1)  # (A, 3, 3, width)
+        kernels = self.first.weight[:, self.channels :].movedim(0, -1)  # (A, 3, 3, C)
         if self.size:
-            kernels = self.inside @ kernels.flatten(1, 2)  # (A, pixels, width)
+            kernels = self.inside @ kernels.flatten(1, 2)  # (A, pixels, C)
         # The backward pass of a product is faster than that of an index.
         chosen = self.choices[actions.mT] @ kernels.flatten(1)
         return chosen.view(*chosen.shape[:2], *self.size, -1).movedim(-1, 2)
@@ -164,12 +158,12 @@ class _Unroll(torch.autograd.Function):
     The result equals that of autograd, with fewer operations between the small layers.
 
     latent   (B, *latent_shape)
-    shifts   (K, B, width, ...)  `TransitionModel.action_shifts`
+    shifts   (K, B, C, ...)  `TransitionModel.action_shifts`
     eps      of the batch norm
     factors  data type of the inputs, weights and outputs of the two layers, forward and backward
-    weights  weight and bias of `first` for the latent alone, (width, C, 3, 3) or (width, C) for
-             vectors, and (width,); gain and offset of the batch norm, (width,); weight and bias of
-             `second`; returns (K, B, *latent_shape)
+    weights  weight and bias of `first` for the latent alone, (C, C, 3, 3) or (C, C) for vectors,
+             and (C,); gain and offset of the batch norm, (C,); weight and bias of `second`; returns
+             (K, B, *latent_shape)
     """
 
     @staticmethod

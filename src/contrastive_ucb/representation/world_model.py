@@ -26,8 +26,9 @@ activations and trains the LSTM separately.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import prod
 from typing import Any, Literal
@@ -272,12 +273,14 @@ class Hourglass(nn.Module):
         channels = [width * 2 ** min(step, doublings) for step in range(halvings + 1)]
         size = tuple(-(-n // 2**halvings) for n in inputs[1:])
         self.width, self.narrow = width, (channels[-1], *size)  # shape of the bottleneck
-        self.down = nn.ModuleList([self._layer(inputs[0], width, rng)])
-        for before, after in pairwise(channels):
-            self.down.append(self._layer(before, after, rng, stride=2))
-        self.middle = nn.ModuleList(
-            self._layer(channels[-1], channels[-1], rng) for _ in range(middle)
-        )
+        layer: Callable[..., nn.Module] = partial(linear, rng=rng)
+        half = layer
+        if self.is_image:
+            layer = partial(conv, kernel=3, rng=rng, padding=1)
+            half = partial(layer, stride=2)
+        self.down = nn.ModuleList([layer(inputs[0], width)])
+        self.down.extend(half(*sizes) for sizes in pairwise(channels))
+        self.middle = nn.ModuleList(layer(channels[-1], channels[-1]) for _ in range(middle))
         pixels = 4 if self.is_image else 1
         self.up = nn.ModuleList(
             linear(after, pixels * before, rng) for after, before in pairwise(reversed(channels))
@@ -309,7 +312,8 @@ class Hourglass(nn.Module):
         code         (B, narrow_size)  added at the bottleneck
         """
         *skips, x = activations
-        x = (x + self._unflatten(code)).relu_()
+        channels, *size = self.narrow
+        x = (x + code.view(-1, *size, channels).movedim(-1, 1)).relu_()  # channels last in memory
         for layer in self.middle:
             x = x + layer(x).relu_()
         for layer, gate, skip in zip(
@@ -318,11 +322,6 @@ class Hourglass(nn.Module):
             x = (apply_gate(self._upsample(layer, x, skip), gate) + skip).relu_()
         return x
 
-    def _unflatten(self, code: Tensor) -> Tensor:
-        """(B, narrow_size) -> (B, *narrow), channels last in memory."""
-        channels, *size = self.narrow
-        return code.view(-1, *size, channels).movedim(-1, 1)
-
     def _upsample(self, layer: nn.Module, x: Tensor, like: Tensor) -> Tensor:
         """Twice the size of x, cropped to that of `like`; vectors pass the layer only."""
         if not self.is_image:
@@ -330,13 +329,6 @@ class Hourglass(nn.Module):
             return out
         pixels = F.pixel_shuffle(layer(x.movedim(1, -1)).movedim(-1, 1), 2)
         return channels_last(pixels[:, :, : like.shape[2], : like.shape[3]])
-
-    def _layer(
-        self, inputs: int, outputs: int, rng: np.random.Generator, stride: int = 1
-    ) -> nn.Module:
-        if self.is_image:
-            return conv(inputs, outputs, 3, rng, stride=stride, padding=1)
-        return linear(inputs, outputs, rng)
 
 
 class Gates(nn.Module):

@@ -90,7 +90,7 @@ class Inputs:
             now, later = stacks[:, 0], torch.cat([stacks[:, 1:].flatten(0, 1), last])
             return self.plain(now), self.plain(later)
         stacks = self._shifted(batch.frames, rng)
-        last = self._shifted(self._bootstrap(batch), rng)
+        last = self._shifted(batch.bootstrap, rng)
         # Channels last: both parts are copied once, as bytes.
         rows = stacks.movedim(2, -1)
         later = torch.cat([rows[:, 1:].flatten(0, 1), last.movedim(2, -1)[:, 0]]).movedim(-1, 1)
@@ -98,7 +98,7 @@ class Inputs:
 
     def another_view(self, batch: Batch, rng: np.random.Generator) -> Tensor:
         """s_{t+n} (B, *shape) with a new shift and intensity."""
-        return self._bright(self._shifted(self._bootstrap(batch), rng)[:, 0], rng)
+        return self._bright(self._shifted(batch.bootstrap, rng)[:, 0], rng)
 
     def crops(self, batch: Batch, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Two crops of every s_t, each (B, *shape), for CURL."""
@@ -112,17 +112,15 @@ class Inputs:
         windows = torch.from_numpy(frames).unfold(1, self.stack, 1).movedim(-1, 2)
         return windows.flatten(2, 3)
 
-    def _bootstrap(self, batch: Batch) -> Frames:
-        """The bootstrap observations as stacks of frames (B, stack, C, H, W)."""
-        size, (_, height, width) = len(batch.bootstrap), self.shape
-        return batch.bootstrap.reshape(size, self.stack, -1, height, width)
-
     def _shifted(self, frames: Frames, rng: np.random.Generator) -> Tensor:
         """Every stack with its own random shift.
 
-        frames  (B, T + stack - 1, C, H, W); returns (B, T, stack * C, H, W)
+        frames  (B, T + stack - 1, C, H, W), or (B, stack * C, H, W) with T = 1; returns
+                (B, T, stack * C, H, W)
         """
-        size, times = len(frames), frames.shape[1] - self.stack + 1
+        size, (channels, *image) = len(frames), self.shape
+        frames = frames.reshape(size, -1, channels // self.stack, *image)
+        times = frames.shape[1] - self.stack + 1
         offsets = rng.integers(0, self.n_offsets, (size, times, 2))
         if frames.shape[2] == 1:
             return torch.from_numpy(random_shift(frames[:, :, 0], offsets, PAD, self.stack))
