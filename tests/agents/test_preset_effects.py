@@ -30,50 +30,33 @@ def agent_of(algo: str, settings: dict[str, Any]) -> Rainbow:
 
 
 @pytest.mark.parametrize(("algo", "settings"), PRESETS)
-def test_bias_sigma_of_all_noisy_layers(algo: str, settings: dict[str, Any]) -> None:
-    """sigma0 / sqrt(inputs), or / sqrt(outputs of one layer) in the SPR and CURL releases."""
-    agent = agent_of(algo, settings)
+def test_initial_weights_replay_and_clipping(algo: str, settings: dict[str, Any]) -> None:
+    """Plain layers: Xavier with zero biases in Dopamine; noisy layers: +-1/sqrt(inputs) always.
+
+    Sigma of biases: sigma0 / sqrt(inputs), or / sqrt(outputs of one layer) in the SPR and CURL
+    releases. Gradient norms are clipped except in Dopamine.
+    """
+    agent, dopamine = agent_of(algo, settings), algo in DOPAMINE
     config, head = agent.config, agent.network.head
-    by_outputs = algo == "curl" or settings == REFERENCE
     outputs = {"first": config.hidden, "advantage": N_ACTIONS * 51, "value": 51}
     for name, n_outputs in outputs.items():
         layer = getattr(head, name, None)
-        if layer is None or not config.noisy:
-            continue
-        n_inputs = layer.weight.shape[1]
-        expected = config.noisy / sqrt(n_outputs if by_outputs else n_inputs)
-        np.testing.assert_allclose(layer.bias_sigma.detach(), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(("algo", "settings"), PRESETS)
-def test_initial_weights(algo: str, settings: dict[str, Any]) -> None:
-    """Plain layers: Xavier with zero biases in Dopamine; noisy layers: +-1/sqrt(inputs) always."""
-    agent = agent_of(algo, settings)
-    for layer in (*agent.network.encoder.layers, agent.network.head.first):
-        is_noisy = hasattr(layer, "weight_sigma")
-        n_inputs = layer.weight[0].numel()
-        area = layer.weight[0, 0].numel()
-        xavier = algo in DOPAMINE and not is_noisy
+        if layer is not None and config.noisy:
+            size = n_outputs if algo == "curl" or settings == REFERENCE else layer.weight.shape[1]
+            expected = config.noisy / sqrt(size)
+            np.testing.assert_allclose(layer.bias_sigma.detach(), expected, rtol=1e-6)
+    for layer in (*agent.network.encoder.layers, head.first):
+        n_inputs, area = layer.weight[0].numel(), layer.weight[0, 0].numel()
+        xavier = dopamine and not hasattr(layer, "weight_sigma")
         n_outputs = layer.weight.shape[0] * area
         bound = sqrt(6 / (n_inputs + n_outputs)) if xavier else 1 / sqrt(n_inputs)
-        largest = layer.weight.detach().abs().max().item()
-        assert 0.98 * bound < largest <= bound
+        assert 0.98 * bound < layer.weight.detach().abs().max().item() <= bound
         assert (layer.bias.detach() == 0).all() == xavier
-
-
-@pytest.mark.parametrize(("algo", "settings"), PRESETS)
-def test_replay_settings(algo: str, settings: dict[str, Any]) -> None:
-    replay = agent_of(algo, settings).new_replay()
-    largest = algo in (*DOPAMINE, "curl", "rainbow")
+    replay = agent.new_replay()
+    largest = dopamine or algo in ("curl", "rainbow")
     assert replay.new_priority == ("largest" if largest else "one")
     assert replay.draws == ("independent" if settings == REFERENCE else "stratified")
-
-
-@pytest.mark.parametrize(("algo", "settings"), PRESETS)
-def test_gradient_norms_are_clipped_except_in_dopamine(algo: str, settings: dict[str, Any]) -> None:
-    agent = agent_of(algo, settings)
-    limit = agent.network.groups(agent.config.clip_norm)[0][1]
-    assert limit == (inf if algo in DOPAMINE else 10.0)
+    assert agent.network.groups(config.clip_norm)[0][1] == (inf if dopamine else 10.0)
 
 
 @pytest.mark.parametrize(("algo", "largest"), [("drq", 7), ("drq-eps", 7), ("spr", 8)])

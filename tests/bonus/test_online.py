@@ -6,7 +6,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.bonus import online
 from contrastive_ucb.bonus.elliptical import cholesky, elliptical_width
 from contrastive_ucb.bonus.online import UPDATE_DIM, EllipticalBonus
 
@@ -101,26 +100,6 @@ def test_the_factor_is_that_of_the_sum(
     )
     volume = np.linalg.slogdet(bonus.sigma.numpy())[1].sum() - 2 * dim * np.log(0.01)
     assert bonus.log_det == pytest.approx(volume, rel=1e-9)
-
-
-def test_a_visit_changes_the_factor_of_its_own_block_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
-    for name in ("cholesky", "cholesky_update"):
-        inner = getattr(online, name)
-        monkeypatch.setattr(
-            online, name, lambda *given, n=name, f=inner: (made.append(n), f(*given))[1]
-        )
-    bonus = EllipticalBonus(UPDATE_DIM, blocks=3)
-    before = bonus.chol.clone()
-    bonus.observe(some(2, dim=UPDATE_DIM), torch.tensor([1, 1]))
-    assert made == ["cholesky_update"]
-    assert torch.equal(bonus.chol[[0, 2]], before[[0, 2]])
-    assert not torch.equal(bonus.chol[1], before[1])
-    bonus.observe(some(UPDATE_DIM, dim=UPDATE_DIM), torch.full((UPDATE_DIM,), 2))
-    bonus.of_all(some(2, dim=UPDATE_DIM))
-    assert made == ["cholesky_update", "cholesky"]
-    EllipticalBonus(D).observe(some(1))
-    assert made == ["cholesky_update", "cholesky", "cholesky"]
 
 
 def test_an_updated_factor_is_saved_bit_for_bit() -> None:

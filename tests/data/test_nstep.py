@@ -71,20 +71,6 @@ def test_published_rule_equals_released_code(windows: list[Steps], n: int, jumps
         assert (got.reach[i], got.discounts[i]) == (reach, pytest.approx(factor))
 
 
-def test_published_rule_bootstraps_after_termination() -> None:
-    """Worked by hand: a termination at the third of four steps."""
-    rewards = np.array([[1.0, 2.0, 4.0, 8.0]])
-    terminated = np.array([[False, False, True, False]])
-    none = np.zeros_like(terminated)
-    right = n_step(rewards, terminated, none, 0.5)
-    published = n_step(rewards, terminated, none, 0.5, "published")
-    frozen = n_step(rewards, terminated, none, 0.5, "published", jumps=2)
-    assert right.returns == published.returns == [1 + 1 + 1]
-    assert (right.discounts, right.reach) == ([0.0], [3])
-    assert (published.discounts, published.reach) == ([0.5**4], [4])
-    assert (frozen.discounts, frozen.reach) == ([0.5**4], [2])
-
-
 @settings(max_examples=100)
 @given(windows=WINDOWS, jumps=st.integers(0, 7))
 def test_jump_mask_equals_loop(windows: list[Steps], jumps: int) -> None:

@@ -174,14 +174,6 @@ def test_priority_of_new_transitions(rule: str, expected: float) -> None:
     np.testing.assert_array_equal(replay.tree.get(fresh), expected)
 
 
-def test_capacity_counts_transitions() -> None:
-    replay, oracle, _ = played({"n_step": 1}, 60, 300, 0.02, 0)
-    capacity = replay.history.capacity
-    acted = [time for time, entry in enumerate(oracle.past) if entry.action is not None]
-    assert any(entry.action is None for entry in oracle.past[acted[-capacity] : -1])
-    assert replay.history.oldest == acted[-capacity]
-
-
 def test_priority_zero_keeps_the_transition() -> None:
     replay, _, _ = played({}, 40, 20, 0.1, 0, priority_exponent=0.5)
     index = replay.drawable()

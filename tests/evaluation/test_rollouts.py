@@ -129,25 +129,18 @@ def scores_by_replay(player: Sum, seed: int, at: int, episodes: int, epsilon: fl
     return scores
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.3])
-def test_scores_against_a_slow_implementation(lives: None, epsilon: float) -> None:
-    scores = evaluate(Sum(), "Lives", 5, 8, epsilon)
-    assert scores.tolist() == [scores_by_replay(Sum(), 5, at, 1, epsilon)[0] for at in range(8)]
+@pytest.mark.parametrize(("epsilon", "index", "at_once"), [(0.0, 0, 8), (0.3, 2, 8), (0.1, 1, 3)])
+def test_scores_against_a_slow_implementation(
+    epsilon: float, index: int, at_once: int, lives: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with more episodes than environments, and of later evaluations."""
+    monkeypatch.setattr(rollouts, "AT_ONCE", at_once)
+    scores = evaluate(Sum(), "Lives", 5, 8, epsilon, index)
+    for at in range(at_once):
+        expected = scores[at::at_once].tolist()
+        played = scores_by_replay(Sum(), 5, at_once * index + at, len(expected), epsilon)
+        assert played == expected
     assert len(set(scores)) > 1
-
-
-def test_more_episodes_than_environments(lives: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollouts, "AT_ONCE", 3)
-    scores = evaluate(Sum(), "Lives", 0, 7, 0.1)
-    for at, count in enumerate((3, 2, 2)):
-        assert scores[at::3].tolist() == scores_by_replay(Sum(), 0, at, count, 0.1)
-
-
-def test_evaluations_with_different_indices_play_different_episodes(lives: None) -> None:
-    for index in range(3):
-        scores = evaluate(Sum(), "Lives", 5, 4, 0.3, index)
-        expected = [scores_by_replay(Sum(), 5, 4 * index + at, 1, 0.3)[0] for at in range(4)]
-        assert scores.tolist() == expected
 
 
 def test_observations_are_batched(lives: None) -> None:

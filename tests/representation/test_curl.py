@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from contrastive_ucb.representation.curl import Curl, Projection, curl_loss
+from contrastive_ucb.representation.curl import Curl, curl_loss
 from contrastive_ucb.representation.encoders import Encoder
 
 SHAPE = (4, 10, 10)
@@ -37,15 +37,6 @@ def test_loss_is_mean_cross_entropy(size: int, seed: int) -> None:
     assert loss.item() == pytest.approx(expected, abs=1e-9)
 
 
-def test_logits_are_bilinear() -> None:
-    encoder, curl = make()
-    one, other = images(5, 1), images(5, 2)
-    q, k = curl.projection(encoder(one)), curl.key_projection(curl.key_encoder(other))
-    logits = torch.stack([torch.stack([0.1 * a @ curl.bilinear.weight @ b for b in k]) for a in q])
-    expected = torch.nn.functional.cross_entropy(logits, torch.arange(5))
-    torch.testing.assert_close(curl(encoder, one, other), expected)
-
-
 def test_weights_start_uniform_on_the_unit_interval_and_biases_at_zero() -> None:
     """As in the released code, in all three matrices."""
     _, curl = make()
@@ -56,28 +47,6 @@ def test_weights_start_uniform_on_the_unit_interval_and_biases_at_zero() -> None
         assert (weights - quantiles).abs().max() < 0.02
     for layer in (curl.projection.first, curl.projection.second):
         assert not layer.bias.any()
-
-
-def test_projection_layer_by_layer() -> None:
-    projection = Projection(6, np.random.default_rng(0))
-    latent = images(2).flatten(1)[:, :6]
-    hidden = latent @ projection.first.weight.T + projection.first.bias
-    hidden = (hidden - hidden.mean(-1, keepdim=True)) / (hidden.var(-1, correction=0) + 1e-5)[
-        :, None
-    ].sqrt()
-    code = hidden.clamp(min=0) @ projection.second.weight.T + projection.second.bias
-    code = (code - code.mean(-1, keepdim=True)) / (code.var(-1, correction=0) + 1e-5)[
-        :, None
-    ].sqrt()
-    assert code.shape == (2, 128)
-    torch.testing.assert_close(projection(latent), code)
-    names = {name for name, _ in projection.named_parameters()}
-    assert names == {
-        "first.weight",
-        "first.bias",
-        "second.weight",
-        "second.bias",
-    }
 
 
 def test_only_online_networks_have_gradients() -> None:

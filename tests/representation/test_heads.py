@@ -120,19 +120,6 @@ def test_scale_gradient_keeps_values() -> None:
         np.testing.assert_allclose(gradient, numpy(2 * scale * x), rtol=1e-5)
 
 
-def test_head_scales_only_the_gradient_of_the_latent() -> None:
-    full, scaled = head(gradient_scale=1.0), head()
-    gradients = []
-    for made in (full, scaled):
-        x = latents().requires_grad_()
-        (made(x) ** 2).sum().backward()
-        assert x.grad is not None
-        assert made.first.weight.grad is not None
-        gradients.append((x.grad, made.first.weight.grad))
-    np.testing.assert_allclose(gradients[1][0], gradients[0][0] * 2**-0.5, rtol=1e-4, atol=1e-6)
-    assert torch.equal(gradients[1][1], gradients[0][1])
-
-
 def test_cached_noisy_matrix_equals_a_new_one() -> None:
     """The cache is never older than the weights or the noise."""
     layer, x = NoisyLinear(INPUTS, 6, rng(), groups=2), torch.randn(3, INPUTS)

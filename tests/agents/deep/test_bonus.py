@@ -12,7 +12,6 @@ from agents.deep_play import SMALL, draw, learner, started, train
 from contrastive_ucb.agents.deep.bonus import FEATURE, DeepBonus, PublishedBonus, visits
 from contrastive_ucb.agents.deep.config import BonusConfig
 from contrastive_ucb.agents.deep.presets import BONUSES
-from contrastive_ucb.bonus.online import EllipticalBonus
 from contrastive_ucb.data.replay import Batch, Replay
 
 pytestmark = pytest.mark.filterwarnings("ignore:a return of")  # of random rewards
@@ -241,40 +240,6 @@ def test_features_above_the_range_of_float16_raise() -> None:
         bonus.visit(torch.tensor([[1e6]]), 0)
 
 
-def test_reference_features_use_the_noise_of_the_previous_update() -> None:
-    agent = learner(spr_weight=1.0, bonus=BONUSES["reference"].bonus)
-    replay, rng = started(agent)
-    before = agent.network.head.first.noise_in.clone()
-    seen = []
-    bonus = agent.bonus
-    assert bonus is not None
-    inner = bonus.feature
-    bonus.feature = lambda *pair: (  # type: ignore[method-assign]
-        seen.append(agent.network.head.first.noise_in.clone()) or inner(*pair)
-    )
-    agent.update(replay, draw(agent, replay, rng))
-    assert len(seen) == 1
-    assert torch.equal(seen[0], before)
-    assert not torch.equal(agent.network.head.first.noise_in, before)
-
-
-def test_published_numerics_agree_if_sigma_is_well_conditioned() -> None:
-    rng = torch.Generator().manual_seed(0)
-    phi = torch.randn(50, 4, generator=rng)
-    block = torch.arange(50) % 3
-    exact, published = EllipticalBonus(4, 2.0, 0.1, blocks=3), PublishedBonus(4, 2.0, 0.1, blocks=3)
-    for kind in (exact, published):
-        kind.observe(phi, block, weight=2.0)
-    assert torch.allclose(exact(phi, block), published(phi, block), rtol=1e-4)
-    assert torch.allclose(exact.of_all(phi), published.of_all(phi), rtol=1e-4)
-    again = PublishedBonus(4, 2.0, 0.1, blocks=3)
-    again.load_state_dict(published.state_dict())
-    assert torch.equal(again(phi, block), published(phi, block))
-    published.rebuild(phi[:3], block[:3])
-    exact.rebuild(phi[:3], block[:3])
-    assert torch.allclose(exact.of_all(phi), published.of_all(phi), rtol=1e-3)
-
-
 def test_published_numerics_replace_nan_by_zero() -> None:
     """After one direction a million times, the float32 sum has lost the ridge."""
     bonus = PublishedBonus(3, ridge=1e-5)
@@ -282,21 +247,6 @@ def test_published_numerics_replace_nan_by_zero() -> None:
     found = bonus(torch.eye(3))
     assert torch.isfinite(found).all()
     assert (found == 0).any()
-
-
-VISITS = BonusConfig(feature="hidden", pairs="visits", scale=3.0, ridge=0.5, optimistic=True)
-
-
-def test_optimistic_bonus_is_computed_at_the_next_state() -> None:
-    agent = learner(noisy=0.0, bonus=VISITS)
-    replay, rng = started(agent)
-    batch, asked = draw(agent, replay, rng), list[torch.Tensor]()
-    assert agent.bonus is not None
-    inner = agent.bonus.of_all
-    agent.bonus.of_all = lambda latent: asked.append(latent) or inner(latent)  # type: ignore[method-assign, func-returns-value]
-    ahead = agent.network.encoder(torch.from_numpy(batch.bootstrap)).detach()
-    agent.update(replay, batch)
-    torch.testing.assert_close(asked[0], ahead)
 
 
 def test_updates_rebuild_sigma_with_current_features() -> None:

@@ -34,13 +34,3 @@ def test_every_parameter_is_in_one_group_and_the_predictor_is_not_clipped() -> N
     assert sorted(together) == sorted(id(x) for x in network.parameters())
     assert [limit for _, limit in groups] == [10.0, 10.0, inf]
     assert len(make().groups(10.0)) == 1
-
-
-def test_gradients_of_two_streams_are_averaged_except_in_curl() -> None:
-    images = (2, 40, 40)
-    scales = []
-    for weight in (0.0, 1.0):
-        config = replace(SMALL, streams=2, curl_weight=weight)
-        network = Network(images, 3, config, (-2.0, 2.0), np.random.default_rng(0))
-        scales.append(network.head.gradient_scale)
-    assert scales == [2**-0.5, 1.0]
