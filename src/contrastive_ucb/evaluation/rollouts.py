@@ -12,14 +12,13 @@ random policy and the best constant action, are evaluated in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
 
-from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.history import Frames
@@ -153,32 +152,21 @@ class _Slot:
 # Controls
 
 
-@dataclass(frozen=True)
-class Control:
-    """A policy that does not look at observations.
-
-    draw  number of actions -> actions
-    """
-
-    draw: Callable[[int], Any]
-
-    def best(self, observations: Frames) -> IntArray:
-        actions: IntArray = self.draw(len(observations))
-        return actions
-
-
-def constant(action: int) -> Control:
+def constant(action: int) -> Player:
     """The policy that always takes the same action."""
-    return Control(lambda count: np.full(count, action, dtype=np.int64))
+    return SimpleNamespace(best=lambda seen: np.full(len(seen), action, dtype=np.int64))
+
+
+def random_policy(n_actions: int, seed: int) -> Player:
+    """The policy of uniform actions."""
+    draws = stream(seed, "random policy")
+    return SimpleNamespace(best=lambda seen: draws.integers(0, n_actions, len(seen)))
 
 
 def random_control(env: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Records of the random policy, one per seed."""
     n_actions = make_deep_env(env, seed=seeds[0], training=False).n_actions
-    draws = (partial(stream(seed, "random policy").integers, 0, n_actions) for seed in seeds)
-    return [
-        _record("random", env, seed, Control(draw)) for seed, draw in zip(seeds, draws, strict=True)
-    ]
+    return [_record("random", env, seed, random_policy(n_actions, seed)) for seed in seeds]
 
 
 def constant_control(env: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
