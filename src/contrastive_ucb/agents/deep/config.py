@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 from contrastive_ucb.core.checks import check_kinds, check_positive, check_range, check_size
 
@@ -185,13 +185,8 @@ class RainbowConfig:
         check_range(self, clip_norm=(0, inf), largest_offset=(0, 8))
         check_range(self, noisy=(0, inf), spr_weight=(0, inf), curl_weight=(0, inf))
         check_range(self, priority_exponent=(0, inf), curl_momentum=(0, 1))
-        check_range(self, discount=(0, 1), importance=(0, 1), epsilon=(0, 1), eval_epsilon=(0, 1))
-        if self.frame_max is not None and self.frame_max <= 0:
-            raise ValueError(f"frame_max must be positive, got {self.frame_max}")
-        if self.support is not None and not self.support[0] < self.support[1]:
-            raise ValueError(f"support must be (low, high) with low < high, got {self.support}")
-        if not self.mlp or min(self.mlp) < 1:
-            raise ValueError(f"mlp must list layer widths of at least 1, got {self.mlp}")
+        check_range(self, importance=(0, 1), epsilon=(0, 1))
+        check_shared(self)
         if self.streams not in ((1, 2) if self.dueling else (1,)):
             raise ValueError(
                 f"streams must be 1, or 2 with dueling=True, got {self.streams} with "
@@ -209,3 +204,14 @@ class RainbowConfig:
     def jumps_ahead(self) -> int:
         """Number of predicted steps per update: K with SPR, else 0."""
         return self.jumps if self.spr_weight > 0 else 0
+
+
+def check_shared(config: Any) -> None:
+    """Check the settings that `RainbowConfig` has in common with `SimpleConfig`."""
+    check_range(config, discount=(0, 1), eval_epsilon=(0, 1))
+    if config.frame_max is not None and config.frame_max <= 0:
+        raise ValueError(f"frame_max must be positive, got {config.frame_max}")
+    if config.support is not None and not config.support[0] < config.support[1]:
+        raise ValueError(f"support must be (low, high) with low < high, got {config.support}")
+    if not config.mlp or min(config.mlp) < 1:
+        raise ValueError(f"mlp must list layer widths of at least 1, got {config.mlp}")

@@ -35,12 +35,15 @@ class DeepTrainer(ABC):
     lately   sum and number of the values of each metric since the last log entry
     """
 
+    learner: type[Any]  # of `agent`
     config: RainbowConfig | SimpleConfig
     agent: Rainbow | Simple
 
-    def __init__(self, env: FrameEnv, agent: Rainbow | Simple, seed: int, steps: int):
-        self.env, self.agent, self.replay, self.steps = env, agent, agent.new_replay(), steps
-        self.policy = stream(seed, "policy")
+    def __init__(self, env: FrameEnv, config: Any, seed: int, steps: int, device: str = "cpu"):
+        sizes = env.frame_shape, env.stack, env.n_actions, env.value_range
+        self.env, self.config, self.steps = env, config, steps
+        self.agent = self.learner(config, *sizes, seed, device)
+        self.replay, self.policy = self.agent.new_replay(), stream(seed, "policy")
         self.n_steps = 0
         self.returns: list[float] = []
         self.lately: dict[str, tuple[float, int]] = {}
@@ -111,16 +114,15 @@ class Trainer(DeepTrainer):
     steps  length of the whole run, for the schedule of the importance weights
     """
 
+    learner = Rainbow
     config: RainbowConfig
     agent: Rainbow
 
     def __init__(
         self, env: FrameEnv, config: RainbowConfig, seed: int, steps: int, device: str = "cpu"
     ):
-        shape, actions = env.frame_shape, env.n_actions
-        agent = Rainbow(config, shape, env.stack, actions, env.value_range, seed, device)
-        super().__init__(env, agent, seed, steps)
-        self.config, self.draws = config, stream(seed, "replay")
+        super().__init__(env, config, seed, steps, device)
+        self.draws = stream(seed, "replay")
         self.checks_support = config.distributional  # until the first warning
 
     def run(self, until: int) -> Iterator[Event]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Any, Literal
 
-from contrastive_ucb.agents.deep.config import RainbowConfig
+from contrastive_ucb.agents.deep.config import RainbowConfig, check_shared
 from contrastive_ucb.core.checks import (
     check_kinds,
     check_names,
@@ -146,20 +146,15 @@ class SimpleConfig:
         check_positive(self, "model_learning_rate", "model_clip_norm", "learning_rate", "clip_norm")
         check_positive(self, "adam_eps", "clip", "frame_weight")
         check_range(self, loss_floor=(0, inf), entropy=(0, inf), value_weight=(0, inf))
-        check_range(self, discount=(0, 1), trace=(0, 1), eval_epsilon=(0, 1), bits_pull=(0, 1))
+        check_range(self, trace=(0, 1), bits_pull=(0, 1))
         if self.epochs is not None:
             check_size("epochs", self.epochs)
         for epoch in self.extra_rounds:
             check_size("each of extra_rounds", epoch)
-        if self.frame_max is not None and self.frame_max <= 0:
-            raise ValueError(f"frame_max must be positive, got {self.frame_max}")
-        if self.support is not None and not self.support[0] < self.support[1]:
-            raise ValueError(f"support must be (low, high) with low < high, got {self.support}")
         for name in ("adam_beta1", "adam_beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
-        if not self.mlp or min(self.mlp) < 1:
-            raise ValueError(f"mlp must list layer widths of at least 1, got {self.mlp}")
+        check_shared(self)
 
 
 FULL = SimpleConfig()

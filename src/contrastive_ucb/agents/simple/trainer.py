@@ -33,16 +33,14 @@ class SimpleTrainer(DeepTrainer):
     steps  length of the whole run; the steps after the last full epoch form a shorter one
     """
 
+    learner = Simple
     config: SimpleConfig
     agent: Simple
 
     def __init__(
         self, env: FrameEnv, config: SimpleConfig, seed: int, steps: int, device: str = "cpu"
     ):
-        shape, actions = env.frame_shape, env.n_actions
-        agent = Simple(config, shape, env.stack, actions, env.value_range, seed, device)
-        super().__init__(env, agent, seed, steps)
-        self.config = config
+        super().__init__(env, config, seed, steps, device)
         self.n_pieces = 0
         self.epoch = 0  # learning phases begun so far
         self.fresh = 0  # steps since the last one
