@@ -44,16 +44,10 @@ def shift_slowly(source: Frames, moves: NDArray[np.int64], pad: int, stack: int)
     return out
 
 
-@pytest.mark.parametrize(("height", "width"), [(12, 9), (84, 84), (10, 10), (3, 5)])
-def test_shift_is_replicate_padding_and_crop(height: int, width: int) -> None:
-    source = frames(height, width)
-    expected = shift_slowly(source, offsets(), PAD, STACK)
-    np.testing.assert_array_equal(random_shift(source, offsets()), expected)
-
-
-@pytest.mark.parametrize(("pad", "stack"), [(1, 4), (4, 1), (2, 3), (0, 2)])
-def test_other_pads_and_stacks(pad: int, stack: int) -> None:
-    source = frames(length=T + stack - 1)
+@pytest.mark.parametrize(("height", "width"), [(84, 84), (3, 5)])
+@pytest.mark.parametrize(("pad", "stack"), [(4, 4), (1, 4), (4, 1), (2, 3), (0, 2)])
+def test_shift_is_replicate_padding_and_crop(pad: int, stack: int, height: int, width: int) -> None:
+    source = frames(height, width, length=T + stack - 1)
     moves = offsets(pad=pad)
     shifted = random_shift(source, moves, pad, stack)
     np.testing.assert_array_equal(shifted, shift_slowly(source, moves, pad, stack))
