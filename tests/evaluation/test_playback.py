@@ -117,6 +117,9 @@ class Weighted:
     def best(self, observations: Any) -> Any:
         return observations[:, :, 0, 0].astype(int) @ (1, 2, 3) // 2 % 4
 
+    def values(self, observation: Any) -> tuple[Any, None]:
+        return np.eye(4)[self.best(observation[None])[0]], None
+
 
 @pytest.mark.parametrize("at_once", [3, 100])
 def test_lives_and_stacks_equal_those_of_evaluations(
@@ -125,13 +128,9 @@ def test_lives_and_stacks_equal_those_of_evaluations(
     def make(name: str, *, seed: int, count: int, first: int = 0, rules: str = "") -> list[Lives]:
         return [Lives(seed=seed, role=f"eval-{first + at}") for at in range(count)]
 
-    def values_and_bonuses(agent: Any, observation: Any) -> tuple[Any, None]:
-        return np.eye(4)[agent.best(observation[None])[0]], None
-
     for module in (rollouts, playback):
         monkeypatch.setattr(module, "make_eval_envs", make)
         monkeypatch.setattr(module, "AT_ONCE", at_once)
-    monkeypatch.setattr(playback, "values_and_bonuses", values_and_bonuses)
     scores = evaluate(Weighted(), "Lives", 5, 8, 0.0)
     for first, episodes in ((0, 8), (4, 2)):
         viewing = Viewing(first, episodes, draws=False)

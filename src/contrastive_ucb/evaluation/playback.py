@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 
-from contrastive_ucb.agents.deep.rainbow import Rainbow
-from contrastive_ucb.agents.simple.agent import Simple
-from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.checks import check_range, check_size
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.data.history import Frames
 from contrastive_ucb.envs.frames import FrameEnv, Picture
 from contrastive_ucb.envs.registry import make_eval_envs
 from contrastive_ucb.evaluation.rollouts import AT_ONCE
+
+if TYPE_CHECKING:
+    from contrastive_ucb.agents.deep.rainbow import Rainbow
+    from contrastive_ucb.agents.simple.agent import Simple
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _episode(
     frames[-1] = env.frame  # as in replay, frames before the first one are zero
     previous, is_over = 0, False
     while not is_over and env.n_steps < viewing.max_steps:
-        q, bonuses = values_and_bonuses(agent, frames.reshape(-1, *frames.shape[2:]))
+        q, bonuses = agent.values(frames.reshape(-1, *frames.shape[2:]))
         uniform = random.random(2)
         greedy = int(q.argmax())
         action = int(uniform[1] * env.n_actions) if uniform[0] < viewing.epsilon else greedy
@@ -122,19 +122,3 @@ def _episode(
             frames[:-1] = frames[1:]
             frames[-1] = step.frame
     yield moment(is_over=is_over)
-
-
-@torch.no_grad()
-def values_and_bonuses(agent: Rainbow | Simple, observation: Frames) -> tuple[Array, Array | None]:
-    """Q (A,) without noise and the bonus (A,) of one observation (*shape).
-
-    The bonus is gamma sqrt(phi' inv(Sigma) phi) of each action, None for an agent without bonus.
-    For SimPLe, which has a policy and no Q, the entry of the best action is the state value.
-    """
-    if isinstance(agent, Simple):
-        return agent.preferences(observation), None
-    latent = agent.network.encoder(agent.inputs.plain(observation[None]))
-    q = np.asarray(agent.network.q_values(latent, noisy=False)[0].cpu(), dtype=np.float64)
-    if agent.bonus is None:
-        return q, None
-    return q, np.asarray(agent.bonus.of_all(latent)[0].cpu(), dtype=np.float64)

@@ -154,7 +154,7 @@ def test_acting_samples_and_evaluation_does_not() -> None:
     assert drawn == {0, 1, 2}
     newest = observation[-4:]
     assert agent.best(np.stack([newest, newest])).tolist() == [1, 1]
-    preferences = agent.preferences(newest)
+    preferences, _ = agent.values(newest)
     assert preferences.argmax() == 1
     value = agent.ppo.network(agent.inputs.plain(newest[None]))[1].item()
     assert preferences.max() == pytest.approx(value, abs=1e-6)

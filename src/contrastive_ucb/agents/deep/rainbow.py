@@ -44,7 +44,7 @@ from contrastive_ucb.agents.deep.network import (
     gradient_step,
     not_finite,
 )
-from contrastive_ucb.core.arrays import IntArray
+from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
 from contrastive_ucb.data.history import Frames
 from contrastive_ucb.data.replay import Batch, Replay
@@ -156,6 +156,16 @@ class Rainbow:
         """Greedy actions (B,) for evaluation: without noise and without a bonus."""
         latent = self.network.encoder(self.inputs.plain(observations))
         return np.asarray(self._argmax(self.network.q_values(latent, noisy=False)).cpu())
+
+    @torch.no_grad()
+    def values(self, observation: Frames) -> tuple[Array, Array | None]:
+        """Q (A,) without noise, and the bonus (A,) if there is one, of one observation (*shape)."""
+        latent = self.network.encoder(self.inputs.plain(observation[None]))
+        of_actions = [self.network.q_values(latent, noisy=False)]
+        if self.bonus is not None:
+            of_actions.append(self.bonus.of_all(latent))
+        q, *bonus = (np.asarray(x[0].cpu(), dtype=np.float64) for x in of_actions)
+        return q, bonus[0] if bonus else None
 
     def _argmax(self, q: Tensor) -> Tensor:
         """The argmax of Q (..., A); raises ArithmeticError if the maximum is not finite."""

@@ -130,11 +130,11 @@ class Simple:
         return np.asarray(logits.argmax(-1).cpu())
 
     @torch.no_grad()
-    def preferences(self, observation: Frames) -> Array:
+    def values(self, observation: Frames) -> tuple[Array, None]:
         """Log-probabilities of the actions (A,) for one observation, shifted so that the largest
-        equals the value of the state."""
+        equals the value of the state; SimPLe has no bonus."""
         logits, value = self.ppo.network(self.inputs.plain(observation[None]))
-        return np.asarray((logits - logits.max() + value)[0].cpu(), dtype=np.float64)
+        return np.asarray((logits - logits.max() + value)[0].cpu(), dtype=np.float64), None
 
     def update_model(self, replay: Replay) -> dict[str, float]:
         """One update of the world model; returns its metrics."""
