@@ -47,7 +47,7 @@ def uniform(*shape: int, seed: int = 1) -> Tensor:
 def model_of(kind: FrameKind, shape: tuple[int, ...], **sizes: int) -> WorldModel:
     most = 255.0 if kind == "softmax" else 1.0
     usual = {"width": 4, "halvings": 1, "n_bits": 3, "hidden": 8}
-    return WorldModel(shape, K, A, N, rng(), kind=kind, frame_max=most, **{**usual, **sizes})
+    return WorldModel(shape, K, A, N, rng(), frame_max=most, **{**usual, **sizes})
 
 
 def frames(kind: FrameKind, *shape: int, seed: int = 2) -> Tensor:
@@ -146,7 +146,7 @@ def steps_of(world: str, count: int, seed: int) -> tuple[Tensor, Tensor, Tensor,
 
 def trained(world: str, updates: int = 250) -> WorldModel:
     sizes = {"width": 8, "halvings": 1, "n_bits": 2, "hidden": 16, "pull": 0.3}
-    model = WorldModel((1, 3, 6), 2, A, 2, rng(), kind="bernoulli", **sizes)  # type: ignore[arg-type]
+    model = WorldModel((1, 3, 6), 2, A, 2, rng(), **sizes)  # type: ignore[arg-type]
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     draw = rng(5)
     for update in range(updates):

@@ -105,7 +105,6 @@ class WorldModel(nn.Module):
         n_rewards: int,
         rng: np.random.Generator,
         *,
-        kind: FrameKind,
         frame_max: float = 1.0,
         width: int = 16,
         halvings: int = 1,
@@ -116,9 +115,12 @@ class WorldModel(nn.Module):
         pull: float = 1.0,
     ):
         super().__init__()
-        self.frame_shape, self.kind, self.n_actions = frame_shape, kind, n_actions
+        self.frame_shape, self.n_actions = frame_shape, n_actions
         self.frame_max, self.pull = frame_max, pull
         channels, is_image = frame_shape[0], len(frame_shape) == 3
+        self.kind: FrameKind = "gaussian"
+        if is_image:
+            self.kind = "softmax" if frame_max > 1 else "bernoulli"
         sizes = {"width": width, "halvings": halvings, "doublings": doublings}
         self.trunk = Hourglass(
             (history * channels, *frame_shape[1:]), n_actions, rng, middle=middle, **sizes
@@ -130,7 +132,7 @@ class WorldModel(nn.Module):
         self.prior = BitPrior(n_bits, hidden, hidden, rng)
         self.posterior = linear(narrow + hidden, n_bits, rng)
         self.tell = linear(n_bits, narrow, rng)  # embedding of the bits
-        self.frame = linear(width, channels * (LEVELS if kind == "softmax" else 1), rng)
+        self.frame = linear(width, channels * (LEVELS if self.kind == "softmax" else 1), rng)
         self.summary = linear(hidden + (2 if is_image else 1) * width, hidden, rng)
         self.reward, self.end = linear(hidden, n_rewards, rng), linear(hidden, 1, rng)
         largest = torch.finfo(torch.float32).max  # finite, because checkpoints reject infinity
@@ -231,13 +233,6 @@ class WorldModel(nn.Module):
         if self.kind == "bernoulli":
             frame = frame + COPY_LOGIT * (2 * context.last - 1)
         return Outcome(frame, self.reward(summary), self.end(summary)[:, 0])
-
-
-def frame_kind(frame_shape: tuple[int, ...], frame_max: float) -> FrameKind:
-    """The kind of prediction for frames of this shape."""
-    if len(frame_shape) != 3:
-        return "gaussian"
-    return "softmax" if frame_max > 1 else "bernoulli"
 
 
 # --- The hourglass network -------------------------------------------------------------------

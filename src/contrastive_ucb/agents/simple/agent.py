@@ -43,7 +43,7 @@ from contrastive_ucb.data.history import Frames, Windows, read_windows
 from contrastive_ucb.data.replay import Replay
 from contrastive_ucb.planning.categorical import atoms, cross_entropy, project_categorical
 from contrastive_ucb.representation.encoders import Encoder, linear
-from contrastive_ucb.representation.world_model import WorldModel, frame_kind, sample_categorical
+from contrastive_ucb.representation.world_model import WorldModel, sample_categorical
 
 # Name: random stream. The names of the streams determine the numbers, so "dream" stays.
 STREAMS = {"model": "model", "rollouts": "dream", "ppo": "ppo"}
@@ -83,7 +83,6 @@ class Simple:
             n_actions,
             config.reward_atoms,
             rng,
-            kind=frame_kind(frame_shape, self.inputs.frame_max),
             frame_max=self.inputs.frame_max,
             width=config.width,
             halvings=config.halvings,
