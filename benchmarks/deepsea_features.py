@@ -41,7 +41,7 @@ def figures_of(folder: Path) -> dict[str, Any]:
     agent = load(folder)
     learner, replay = agent.trainer.agent, agent.trainer.replay
     times = visits(replay)
-    visited = replay.observations(times).reshape(len(times), -1).argmax(1)
+    visited = replay.history.observations(times).reshape(len(times), -1).argmax(1)
     counts = np.zeros((SIZE**2, agent.trainer.env.n_actions))
     np.add.at(counts, (visited, replay.actions(times)), 1)
     cells = np.array([row * SIZE + c for row in range(SIZE) for c in range(row + 1)])

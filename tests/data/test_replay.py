@@ -100,7 +100,7 @@ def test_windows_and_observations_equal_oracle(
     index = replay.drawable()
     if not len(index):
         return
-    alone = replay.observations(index)
+    alone = replay.history.observations(index)
     history = replay.history
     window = history.following(index, length)
     observations = history.observations(window.reshape(-1)).reshape(*window.shape, -1, *FRAME[1:])

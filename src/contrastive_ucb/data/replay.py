@@ -165,10 +165,6 @@ class Replay:
         current: Frames = self.history.observations(np.array([self.history.now]))[0]
         return current
 
-    def observations(self, index: IntArray) -> Frames:
-        """The observations (B, stack * C, ...) at the times `index` (B,)."""
-        return self.history.observations(index)
-
     def sample(self, uniforms: Array, importance_exponent: float) -> Batch:
         """Sample one transition by priority for each of the `uniforms` (B,) in [0, 1)."""
         if not self.has_some:

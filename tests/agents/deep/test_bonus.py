@@ -71,7 +71,7 @@ def everything(replay: Replay) -> Batch:
 
 
 def bonuses(bonus: Table, replay: Replay, batch: Batch) -> list[float]:
-    now = torch.from_numpy(replay.observations(batch.index))
+    now = torch.from_numpy(replay.history.observations(batch.index))
     values: list[float] = bonus.of_batch(batch, replay, now, torch.from_numpy).tolist()
     return values
 
@@ -259,7 +259,7 @@ def test_updates_rebuild_sigma_with_current_features() -> None:
     agent.update(replay, draw(agent, replay, rng))
     times = np.arange(replay.history.oldest, replay.history.now)
     times = times[~replay.history.at("closing", times)]
-    latent = agent.network.encoder(torch.from_numpy(replay.observations(times)))
+    latent = agent.network.encoder(torch.from_numpy(replay.history.observations(times)))
     phi = agent.network.head.hidden(latent, noisy=False).detach().double()
     taken = replay.history.at("action", times)
     expected = torch.stack([

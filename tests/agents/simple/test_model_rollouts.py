@@ -43,7 +43,7 @@ def test_rollouts_continue_with_predicted_frames(monkeypatch: pytest.MonkeyPatch
         old = spy.histories[step][:, 4:]
         assert spy.histories[step + 1].equal(torch.cat([old, drawn[step]], dim=1))
         assert found.observations[step].equal(spy.histories[step][:, -4:])
-    real = {x.tobytes() for x in replay.observations(replay.drawable())}
+    real = {x.tobytes() for x in replay.history.observations(replay.drawable())}
     assert all(x.numpy().tobytes() in real for x in spy.histories[0])
 
 
@@ -54,7 +54,7 @@ def test_rollouts_restart_from_real_frames_after_an_end(monkeypatch: pytest.Monk
     spy = Spy(agent.world.model, monkeypatch, "predict")
     found = simulated(agent, replay)
     assert found.ended.all()
-    real = {x.tobytes() for x in replay.observations(replay.drawable())}
+    real = {x.tobytes() for x in replay.history.observations(replay.drawable())}
     for histories in spy.histories:
         assert all(x.numpy().tobytes() in real for x in histories)
     assert len({x.numpy().tobytes() for every in spy.histories for x in every}) > 4

@@ -153,7 +153,7 @@ class DeepBonus:
             place = (np.arange(count) + rng.random(count)) * (len(times) / count)
             chosen = times[np.minimum(place.astype(np.int64), len(times) - 1)]
         actions = torch.from_numpy(replay.history.at("action", chosen))
-        latent = encode(replay.observations(chosen))
+        latent = encode(replay.history.observations(chosen))
         feature = self.feature(latent, actions.to(latent.device)).cpu()
         replay.set_extra(FEATURE, chosen, self._to_storage(feature))
         self.counted.rebuild(feature, actions, weight=len(times) / len(chosen))

@@ -336,7 +336,7 @@ def rollouts(
     times = replay.drawable()
     starts = times[(rng.random((steps + 1, count)) * len(times)).astype(np.int64)]
     draws = torch.from_numpy(rng.random((steps, 2 + model.prior.n_groups, count), dtype=np.float32))
-    history = torch.from_numpy(replay.observations(starts[0])).to(device)
+    history = torch.from_numpy(replay.history.observations(starts[0])).to(device)
     recorded: list[tuple[Tensor, ...]] = []
     values: list[Tensor] = []
     for step, (for_action, for_end, *for_bits) in enumerate(draws.to(device)):
@@ -353,7 +353,7 @@ def rollouts(
         frame = model.draw_frame(outcome, history)
         history = torch.cat([history[:, channels:], frame], dim=1)
         if over := ended.cpu().numpy().nonzero()[0].tolist():
-            again = replay.observations(starts[step + 1, over])
+            again = replay.history.observations(starts[step + 1, over])
             history[over] = torch.from_numpy(again).to(device)
     values.append(policy(model.scaled(history[:, -policy.shape[0] :]))[1])
     columns = [list(part) for part in zip(*recorded, strict=True)]
