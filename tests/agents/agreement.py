@@ -14,7 +14,12 @@ import numpy as np
 
 from contrastive_ucb.agents.finite.config import AgentConfig, resolve
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.finite.neural_model import make_class, make_negatives, make_recipe
+from contrastive_ucb.agents.finite.neural_model import (
+    kernel_on,
+    make_class,
+    make_negatives,
+    make_recipe,
+)
 from contrastive_ucb.agents.finite.tabular_model import Representation
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import one_thread
@@ -23,7 +28,6 @@ from contrastive_ucb.data.sampler import Tuples
 from contrastive_ucb.envs.finite_twin import OneHot, one_hot
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.tabular import TabularMDP
-from contrastive_ucb.planning.lookahead import kernel_on
 from contrastive_ucb.representation.neural import initial_weights, train
 
 # Tables are fitted to convergence, so the networks have many steps and a small final rate.

@@ -40,7 +40,8 @@ def planned_values(agent: Any) -> np.ndarray:
     """Q of the last round at new observations."""
     seen = np.random.default_rng(0).standard_normal((9, agent.envs[0].size))
     steps = range(agent.envs[0].horizon)
-    return np.stack([model(agent).q_bounds("last", step, seen) or [] for step in steps])
+    stored = model(agent).kept["last"]
+    return np.stack([stored.bounds(step, seen, agent.envs[0].rewards) for step in steps])
 
 
 def flat(state: Any, path: str = "") -> dict[str, Any]:

@@ -67,15 +67,6 @@ def test_unknown_algorithm_with_and_without_a_suggestion() -> None:
         preset("zzz")
 
 
-def test_unknown_setting_with_and_without_a_suggestion() -> None:
-    with pytest.raises(
-        ValueError, match="no setting is called 'negative'; did you mean 'negatives'"
-    ):
-        ContrastiveUCB(LowRankMDP(), negative="exact")
-    with pytest.raises(ValueError, match="no setting is called 'zzz'; choose from alpha"):
-        preset("uniform", zzz=1)
-
-
 def test_presets_are_differences() -> None:
     assert PRESETS["contrastive-ucb"] == AgentConfig()
     assert preset("uniform").epsilon == 1

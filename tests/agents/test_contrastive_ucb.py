@@ -155,12 +155,6 @@ def test_budget_is_counted() -> None:
     assert agent.env_steps == 7 * steps_per_round(H)
 
 
-def test_same_seed_same_run_other_seed_other_run(variant: dict[str, Any]) -> None:
-    one, same, other = (play(ContrastiveUCB(mdp(), seed=s, **variant), 8) for s in (3, 3, 4))
-    assert_same(one, same)
-    assert (one.model.visits != other.model.visits).any()
-
-
 def test_batch_of_seeds_equals_separate_runs(variant: dict[str, Any]) -> None:
     seeds = [5, 6, 7]
     together = play(ContrastiveUCB([mdp(s) for s in seeds], seed=seeds, **variant), 12)
@@ -272,8 +266,3 @@ for agent in (cu.ContrastiveUCB(cu.Lock(3, 2, 2)), cu.ContrastiveULCB(cu.LowRank
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_repr_names_algorithm_environment_seeds_and_rounds() -> None:
-    agent = play(ContrastiveUCB([mdp(), mdp()], seed=[0, 3], algo="ucbvi"), 2)
-    assert repr(agent) == "ContrastiveUCB('lowrank', algo='ucbvi', seeds=[0, 3], 2 rounds)"

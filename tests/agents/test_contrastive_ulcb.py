@@ -92,14 +92,6 @@ def test_lines_11_to_16_equal_loops(variant: str) -> None:
         assert agent.last.certificate[0] == pytest.approx(above[0] - below[0])  # starts in state 0
 
 
-def test_the_sampler_rolls_in_with_the_joint_policy() -> None:
-    agent = play(ContrastiveULCB(game(), seed=0), 20)
-    expected = agent.bounds.joint.reshape(1, H, S, A1 * A2)
-    np.testing.assert_array_equal(agent.roll_in, expected)
-    uniform = play(ContrastiveULCB(game(), seed=0, algo="uniform"), 3)
-    np.testing.assert_allclose(uniform.roll_in, 1 / (A1 * A2))
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_batch_of_seeds_equals_separate_runs(variant: str) -> None:
     settings = VARIANTS[variant]

@@ -39,12 +39,6 @@ def test_bounds_hold_and_the_gap_falls(n_actions: int) -> None:
     check_low_rank(low_rank(n_actions, [0, 1, 2]), 50, 800, 0.8)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n_actions", [2, 3])
-def test_bounds_hold_in_5000_rounds_and_the_gap_halves(n_actions: int) -> None:
-    check_low_rank(low_rank(n_actions, SEEDS), 500, 5000, 0.5)
-
-
 def n_solved(agent: Any, rounds: int) -> int:
     """The number of seeds that solve the task within `rounds` rounds."""
     session = Session(agent)

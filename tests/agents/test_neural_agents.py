@@ -38,17 +38,6 @@ def test_a_rich_lock_is_solved() -> None:
 
 
 @pytest.mark.parametrize("make", [lock_agent, vault_agent])
-def test_same_seed_same_run_other_seed_other_run(make: Any) -> None:
-    one, same, other = make(), make(), make(seed=1)
-    for agent in (one, same, other):
-        for _ in range(3):
-            agent.round()
-    np.testing.assert_array_equal(policies(one), policies(same))
-    np.testing.assert_array_equal(one.bonus, same.bonus)
-    assert (model(one).data.following != model(other).data.following).any()
-
-
-@pytest.mark.parametrize("make", [lock_agent, vault_agent])
 @pytest.mark.parametrize("changes", [{}, {"warm_start": "on"}, {"sampler": "paper"}])
 def test_a_saved_and_loaded_run_equals_an_uninterrupted_run(
     make: Any, changes: dict[str, Any], tmp_path: Path
@@ -69,7 +58,7 @@ def test_the_joint_policy_at_an_observation_is_a_cce_there() -> None:
     for _ in range(2):
         agent.round()
     seen = model(agent).states[1]
-    upper, lower = model(agent).q_bounds("last", 1, seen) or []
+    upper, lower = model(agent).kept["last"].bounds(1, seen, agent.envs[0].rewards)
     joint = agent.policy_at(1, seen).reshape(-1, 2, 2)
     gaps = deviation_gain(joint, upper.reshape(-1, 2, 2), lower.reshape(-1, 2, 2))
     assert gaps.max() <= agent.config.iota / np.sqrt(2) + 1e-9  # of the round that was planned
@@ -114,16 +103,6 @@ def test_a_finite_mdp_with_one_hot_observations_is_evaluated_exactly() -> None:
 def test_networks_are_close_to_tables_on_the_same_data() -> None:
     mdp = LowRankMDP(6, 2, 2, 3, seed=1)
     tabular, neural = errors_of_both(mdp, rounds=100, seed=1, fit_steps=300)
-    assert neural <= 2 * tabular
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sampler", ["shared", "paper"])
-@pytest.mark.parametrize("seed", range(5))
-def test_zeta_of_networks_is_within_twice_that_of_tables(seed: int, sampler: Any) -> None:
-    """With the same transitions and, for the paper's sampler, the same labels."""
-    mdp = LowRankMDP(6, 2, 2, 3, seed=seed)
-    tabular, neural = errors_of_both(mdp, rounds=1000, seed=seed, sampler=sampler)
     assert neural <= 2 * tabular
 
 

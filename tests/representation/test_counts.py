@@ -115,16 +115,6 @@ def test_the_sums_of_both_layouts_equal_the_formula(exact: bool, likelihood: boo
             )
 
 
-@pytest.mark.parametrize("layout", [DenseCounts, SparseCounts])
-def test_the_states_of_seeds_are_saved_one_by_one(layout: Any) -> None:
-    counts, again = (layout(SHAPE, NEGATIVES, PSEUDO, True) for _ in range(2))
-    for tuples in some_rounds([1, 2, 3]):
-        counts.add(tuples)
-    again.load_states([counts.state_of(seed) for seed in range(B)])
-    for got, expected in zip(tables(again), tables(counts), strict=True):
-        np.testing.assert_array_equal(got, expected)
-
-
 def test_the_layout_depends_on_the_size_of_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     def layout(n_seeds: int, n_pairs: int) -> type:
         generators = [np.random.default_rng(0)] * n_seeds
@@ -133,9 +123,3 @@ def test_the_layout_depends_on_the_size_of_one_seed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(tabular_fit, "DENSE_CELLS", H * Z * S)
     assert layout(1, Z) == layout(100, Z) == DenseCounts
     assert layout(1, Z + 1) == SparseCounts
-
-
-def test_sparse_memory_grows_with_the_data_only() -> None:
-    """A table for S = 2,000, A = 10, H = 10 would take 3.2 GB."""
-    counts = SparseCounts((1, 10, 20_000, 2000), np.full(2000, 1 / 2000), PSEUDO, False)
-    assert counts.key.size == 10 * 2000  # row Z of every step

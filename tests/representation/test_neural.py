@@ -23,7 +23,6 @@ from contrastive_ucb.representation.neural import (
     log_phi,
     log_phi_of,
     log_psi,
-    log_ratio,
     paper_loss,
     paper_slopes,
     shared_loss,
@@ -45,13 +44,6 @@ def ratio(phi: Tensor, psi: Tensor) -> float:
 
 
 # Losses
-
-
-def test_log_ratio_against_loops() -> None:
-    phi, psi = normal(H, N, RANK), normal(H, M, RANK, scale=3)
-    logits = log_ratio(phi, psi)
-    for h, n, m in np.ndindex(H, N, M):
-        assert float(logits[h, n, m]) == pytest.approx(log(ratio(phi[h, n], psi[h, m])))
 
 
 def test_shared_loss_against_loops() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.data.sampler import TabularSampler, Tuples
-from contrastive_ucb.envs import DeepSea, LowRankMDP
+from contrastive_ucb.envs import LowRankMDP
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.representation import tabular_fit
 from contrastive_ucb.representation.contrastive import lift
@@ -161,19 +161,6 @@ def test_dense_and_sparse_agree(monkeypatch: pytest.MonkeyPatch, settings: dict)
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-12)
 
 
-def test_worst_row_is_the_pair_with_the_largest_misfit() -> None:
-    negatives = np.full(3, 1 / 3)
-    model = CountsModel((1, 1, 2, 3), 2, negatives, [np.random.default_rng(0)], exact=True)
-    model.counts.positive[0, 0, 0] = [5, 5, 5]
-    model.counts.positive[0, 0, 1] = [0, 0, 15]
-    model.counts.negative[0, 0, :2] = 5
-    model.counts.prepare()
-    ones = np.ones((1, 1, 3, 2)) / 2, np.ones((1, 1, 2, 3))  # f = 1 expects N / 2
-    row, surplus = model.counts.worst_row(*ones)
-    assert row.item() == 1
-    np.testing.assert_allclose(surplus[0, 0], [0, 0, 15 - 20 / 2])
-
-
 def test_a_stuck_fit_is_freed() -> None:
     """Two latents fit one next state and one latent fits two: a minimum of the sweeps."""
     n, negatives = 3, np.full(3, 1 / 3)
@@ -195,29 +182,6 @@ def test_a_stuck_fit_is_freed() -> None:
     alone, freed = stuck(0), stuck(10)
     assert np.abs(alone - np.eye(n)).sum(-1).max() > 0.5
     assert np.abs(freed - np.eye(n)).sum(-1).max() < 0.2
-
-
-def test_a_second_start_is_kept_only_where_the_loss_is_smaller(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model = fitted(monkeypatch, False)
-    phi, psi = model.phi, model.psi
-    for _ in range(2):
-        model.fit()
-    plain = model.counts.loss(model.phi, model.psi)
-    model.phi, model.psi, model.reseed_every = phi, psi, 1
-    model.fit()
-    assert (model.counts.loss(model.phi, model.psi) <= plain + 1e-9).all()
-
-
-@pytest.mark.slow
-def test_deepsea_is_solved_by_nearly_every_seed() -> None:
-    """Without second starts about one of eight seeds was stuck in a local minimum."""
-    seeds = list(range(100, 130))
-    session = ContrastiveUCB([DeepSea(10, seed=s) for s in seeds], seed=seeds).session
-    for _ in session.rounds(2000):
-        pass
-    assert (session.tracker.solved_at > 0).mean() >= 0.9
 
 
 # Finite classes

@@ -86,6 +86,22 @@ class EnvBatch:
         self.n_seeds, self.horizon, self.n_states, self.n_actions = self.rewards.shape
         self.n_pairs = self.n_states * self.n_actions
 
+    def move(
+        self, step: int, states: IntArray, actions: IntArray, uniform: Array
+    ) -> tuple[IntArray, Array]:
+        """One step of m trajectories per seed: the next states and the observed rewards, (B, m).
+
+        states, actions  (B, m)
+        uniform          (B, m, 3)  numbers in [0, 1), one for each draw
+        """
+        seed, pair = np.arange(self.n_seeds)[:, None], states * self.n_actions + actions
+        arrived = draw(self.kernel.features[seed, step, pair], uniform[..., 0])
+        if self.kernel.measures is not None:  # `arrived` is the latent; its measure gives the state
+            arrived = draw(self.kernel.measures[seed, step, arrived], uniform[..., 1])
+        mean = self.rewards[seed, step, states, actions]
+        scale = self.reward_scale[seed, step, states, actions]
+        return arrived, np.where(uniform[..., 2] * abs(scale) < abs(mean), scale, 0.0)
+
 
 def draw(probs: Array, uniform: Array) -> IntArray:
     """Indices drawn by inversion of the cumulative probabilities.

@@ -55,17 +55,13 @@ class EmissionWalk:
         self.env, self.states, self.observations, self.step = env, states, observations, 0
 
     def move(self, actions: IntArray, random: Random) -> Array:
-        batch, step, states = self.env.batch, self.step, self.states
-        uniform = random.random((3, len(states)))
-        pairs = states * batch.n_actions + actions
-        arrived = draw(batch.kernel.features[0, step, pairs], uniform[0])
-        if batch.kernel.measures is not None:  # `arrived` is the latent so far
-            arrived = draw(batch.kernel.measures[0, step, arrived], uniform[1])
-        mean = batch.rewards[0, step, states, actions]
-        scale = batch.reward_scale[0, step, states, actions]
-        self.states, self.step = arrived, step + 1
-        self.observations = self.env.emit(self.step, arrived, random)
-        return np.where(uniform[2] * abs(scale) < abs(mean), scale, 0.0)
+        uniform = random.random((3, len(actions))).T
+        arrived, rewards = self.env.batch.move(
+            self.step, self.states[None], actions[None], uniform[None]
+        )
+        self.states, self.step = arrived[0], self.step + 1
+        self.observations = self.env.emit(self.step, self.states, random)
+        return np.asarray(rewards[0])
 
     def keep(self, kept: slice) -> None:
         self.states, self.observations = self.states[kept], self.observations[kept]

@@ -20,8 +20,7 @@ from gymnasium import spaces
 
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
-from contrastive_ucb.envs.finite import checked_action
-from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP, checked_action
 
 Random = np.random.Generator
 

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
+from contrastive_ucb.agents.finite.neural_model import Lookahead, Uncertainty, ahead_of, kernel_on
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.planning.lookahead import Lookahead, Uncertainty, ahead_of, kernel_on
 from contrastive_ucb.planning.value_iteration import plan
 from contrastive_ucb.representation.neural import Fitted, NeuralClass, initial_weights
 
@@ -32,19 +32,6 @@ def planned() -> tuple[Kernel, np.ndarray, np.ndarray, np.ndarray]:
     kernel = kernel_on(fitted(), states(), states())
     rewards = np.stack([known(h, np.eye(S)) for h in range(H)])[None]
     return kernel, rewards, *plan(kernel, rewards)
-
-
-def test_planning_on_draws_is_tabular_planning_where_draws_are_all_states() -> None:
-    kernel, rewards, q, _ = planned()
-    table = kernel.table()[0].reshape(H, S, A, S)
-    np.testing.assert_allclose(table.sum(-1), 1, rtol=1e-5)
-    later = np.zeros(S)
-    for h in reversed(range(H)):
-        expected = np.array(
-            [[rewards[0, h, s, a] + table[h, s, a] @ later for a in range(A)] for s in range(S)]
-        )
-        np.testing.assert_allclose(q[0, h], expected, rtol=1e-6)
-        later = expected.max(-1)
 
 
 def uncertainty(**changes: object) -> Uncertainty:
