@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.data.sampler import Tuples
 from contrastive_ucb.representation import tabular_fit
-from contrastive_ucb.representation.counts import DenseCounts, SparseCounts
-from contrastive_ucb.representation.tabular_fit import CountsModel
+from contrastive_ucb.representation.tabular_fit import CountsModel, DenseCounts, SparseCounts
 
 B, H, Z, S = 2, 3, 4, 3
 SHAPE = (B, H, Z, S)

@@ -48,6 +48,7 @@ DOUBLE = np.finfo(np.float64)
 LARGEST_PAYOFF = 1e300  # sums of larger payoffs could overflow
 
 Objective = Literal["any", "tight"]
+Bimatrix = Callable[[Array, Array], tuple[Array, Array]]  # payoffs (A1, A2, B) -> x, y
 
 
 @dataclass(frozen=True)
@@ -258,19 +259,13 @@ def _midpoint(upper: Array, lower: Array, limit: Array) -> Array:
     joint = np.full(upper.shape, np.nan)
     if near.size:
         middle = ((upper + lower) / 2 + by_row - by_column)[..., near]
-        x, y = lemke_howson(middle, -middle)
-        joint[..., near] = x[:, None] * y
+        joint[..., near] = _nash(lemke_howson, middle, middle)
     return joint
 
 
-def _pivoting(upper: Array, lower: Array, limit: Array) -> Array:
+def _nash(solver: Bimatrix, upper: Array, lower: Array) -> Array:
     """A Nash equilibrium of the bimatrix game (U, -L), which is a CCE."""
-    x, y = lemke_howson(upper, -lower)
-    return np.asarray(x[:, None] * y)
-
-
-def _exact(upper: Array, lower: Array, limit: Array) -> Array:
-    x, y = exact_lemke_howson(upper, -lower)
+    x, y = solver(upper, -lower)
     return np.asarray(x[:, None] * y)
 
 
@@ -331,9 +326,9 @@ class _Player:
 PROPOSALS: dict[str, Callable[[Array, Array, Array], Array]] = {
     "pure": _pure,
     "midpoint": _midpoint,
-    "pivoting": _pivoting,
+    "pivoting": lambda upper, lower, limit: _nash(lemke_howson, upper, lower),
     "regret-matching": regret_matching,
-    "exact": _exact,
+    "exact": lambda upper, lower, limit: _nash(exact_lemke_howson, upper, lower),
 }
 
 

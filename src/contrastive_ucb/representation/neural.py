@@ -117,10 +117,6 @@ class Fitted:
     def state_dict(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "shape"}
 
-    @staticmethod
-    def of_state(shape: NeuralClass, state: dict[str, Any]) -> Fitted:
-        return Fitted(shape, **state)
-
     def _read(self, observations: Observations) -> Tensor:
         tensor = torch.from_numpy(np.ascontiguousarray(observations, dtype=np.float32))
         return inputs(self.shape, tensor, self.shift, self.scale)

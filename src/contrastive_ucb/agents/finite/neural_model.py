@@ -331,9 +331,10 @@ class Lookahead:
 
     @staticmethod
     def of_state(shape: NeuralClass, state: dict[str, Any]) -> Lookahead:
-        fitted = Fitted.of_state(shape, state["fitted"])
-        uncertainty = Uncertainty(**state["uncertainty"])
-        return Lookahead(fitted, uncertainty, state["ahead"], state["low"], state["high"])
+        fitted = Fitted(shape, **state["fitted"])
+        return Lookahead(
+            **{**state, "fitted": fitted, "uncertainty": Uncertainty(**state["uncertainty"])}
+        )
 
 
 def kernel_on(fitted: Fitted, states: Observations, nodes: Observations) -> Kernel:
