@@ -149,12 +149,6 @@ def test_round_equals_an_oracle_of_loops() -> None:
         np.testing.assert_array_equal(agent.policies[0], policy)
 
 
-def test_budget_is_counted() -> None:
-    agent = play(ContrastiveUCB(mdp(), seed=0), 7)
-    assert (agent.n_rounds, agent.trajectories) == (7, 7 * H)
-    assert agent.env_steps == 7 * steps_per_round(H)
-
-
 def test_batch_of_seeds_equals_separate_runs(variant: dict[str, Any]) -> None:
     seeds = [5, 6, 7]
     together = play(ContrastiveUCB([mdp(s) for s in seeds], seed=seeds, **variant), 12)
@@ -180,14 +174,6 @@ def test_a_run_continues_from_a_checkpoint(variant: dict[str, Any], tmp_path: Pa
     np.testing.assert_array_equal(whole.kernel.table(), resumed.kernel.table())
     for name in ("policies", "values", "bonus"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(resumed, name))
-
-
-def test_states_of_different_rounds_are_rejected() -> None:
-    agent = ContrastiveUCB([mdp(0), mdp(1)], seed=[0, 1])
-    early = agent.state_of(0)
-    agent.round()
-    with pytest.raises(ValueError, match=r"rounds \[0, 1\]"):
-        agent.load_states([early, agent.state_of(1)])
 
 
 def test_learned_reward_converges_on_visited_pairs() -> None:
@@ -218,6 +204,18 @@ def test_a_nan_in_the_model_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
         assert agent.n_rounds == 0
 
 
+def test_environments_seeds_and_states_must_match() -> None:
+    for seed in (0, [0, 1, 2]):
+        with pytest.raises(ValueError, match="pass one environment per seed"):
+            ContrastiveUCB([mdp(), mdp()], seed=seed)
+    agent = ContrastiveUCB([mdp(0), mdp(1)], seed=[0, 1])
+    early = agent.state_of(0)
+    agent.round()
+    assert (agent.n_rounds, agent.trajectories, agent.env_steps) == (1, H, steps_per_round(H))
+    with pytest.raises(ValueError, match=r"rounds \[0, 1\]"):
+        agent.load_states([early, agent.state_of(1)])
+
+
 def test_predict_takes_observations_of_gymnasium() -> None:
     env = mdp()
     agent = play(ContrastiveUCB(env, seed=0), 3)
@@ -233,12 +231,6 @@ def test_predict_takes_observations_of_gymnasium() -> None:
     env.step(action)
     with pytest.raises(ValueError, match=r"\(step, state\), got int64 of shape \(3,\)"):
         agent.predict(np.zeros(3, dtype=np.int64))
-
-
-@pytest.mark.parametrize("seed", [0, [0, 1, 2], []])
-def test_mdps_and_seeds_must_match(seed: Any) -> None:
-    with pytest.raises(ValueError, match="pass one environment per seed"):
-        ContrastiveUCB([mdp(), mdp()] if seed != [] else [], seed=seed)
 
 
 def test_solves_a_small_lock() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agents.agreement import errors_of_both
 from agents.neural_play import (
     QUICK,
     lock_agent,
@@ -17,8 +16,7 @@ from agents.neural_play import (
 
 import contrastive_ucb as cu
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
-from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
-from contrastive_ucb.envs import LowRankGame, LowRankMDP
+from contrastive_ucb.envs import LowRankMDP
 from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.gym_observed import GymObserved
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
@@ -82,6 +80,8 @@ def test_predict_counts_steps() -> None:
         agent.predict(np.full(8, np.nan))
     game = vault_agent()
     game.round()
+    with pytest.raises(ValueError, match=r"agent\.policies has no table.*agent\.policy_at"):
+        _ = game.policies
     (row, column), state = game.predict(seen[0])
     assert row.shape == column.shape == ()
     assert state == 1
@@ -98,12 +98,6 @@ def test_a_finite_mdp_with_one_hot_observations_is_evaluated_exactly() -> None:
     assert result.zeta[-1] < 0.05
     assert result.gap[-1] < 0.01
     assert result.summary[0]["strictly_optimistic_fraction"] == 1
-
-
-def test_networks_are_close_to_tables_on_the_same_data() -> None:
-    mdp = LowRankMDP(6, 2, 2, 3, seed=1)
-    tabular, neural = errors_of_both(mdp, rounds=100, seed=1, fit_steps=300)
-    assert neural <= 2 * tabular
 
 
 def test_training_learns_a_continuous_mdp_and_the_bonus_makes_it_optimistic() -> None:
@@ -192,49 +186,10 @@ def test_every_switch_runs_and_changes_what_is_planned(changes: dict[str, Any]) 
         ([RichLock(3, 2)] * 2, {"seed": [0, 1]}, "one seed at a time"),
         (RichLockGame(3, 2), {}, "two-player game"),
         (LowRankMDP(3, 2, 2, 2), {"trajectories": 5}, "trajectories = 5 is for networks"),
+        (LowRankMDP(3, 2, 2, 2), {"uniform_share": 0.2}, "uniform_share = 0.2 is for networks"),
     ],
     ids=str,
 )
 def test_bad_input_is_one_line(env: Any, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ContrastiveUCB(env, **settings).round()
-
-
-# Settings of networks and tables
-
-
-@pytest.mark.parametrize("make", [lock_agent, vault_agent])
-def test_a_neural_agent_has_no_table_of_its_policy(make: Any) -> None:
-    agent = make()
-    agent.round()
-    names = ["policies"] if make is vault_agent else ["policies", "policy"]
-    for name in names:
-        with pytest.raises(ValueError, match=rf"agent\.{name} has no table.*agent\.policy_at"):
-            getattr(agent, name)
-    assert agent.policy_at(0, np.zeros((2, agent.envs[0].size))).shape[0] == 2
-
-
-CHANGED: dict[str, Any] = {"hidden": 5, "sampler": "paper", "uniform_share": 0.2, "n_negatives": 7}
-
-
-@pytest.mark.parametrize("name", CHANGED)
-def test_tables_reject_settings_of_networks(name: str) -> None:
-    changed = {name: CHANGED[name]}
-    for make in (
-        lambda: ContrastiveUCB(LowRankMDP(3, 2, 2, 2), **changed),
-        lambda: ContrastiveULCB(LowRankGame(3, 2, 2, 2), **changed),
-    ):
-        with pytest.raises(ValueError, match=rf"{name} = .* is for networks and has no effect"):
-            make()
-
-
-def test_networks_on_a_finite_mdp_report_the_model_error_by_default() -> None:
-    quick = {name: value for name, value in QUICK.items() if name != "n_draws"}
-    for agent in (
-        ContrastiveUCB(LowRankMDP(5, 2, 2, 2), representation="neural", **quick),
-        ContrastiveULCB(LowRankGame(5, 2, 2, 2), representation="neural", **quick),
-    ):
-        result = agent.learn(1, progress=False)
-        assert agent.config.density == "uniform"
-        assert agent.config.n_draws == 515  # every one of the 5 states equally often
-        assert np.isfinite(result.zeta).all()

@@ -115,13 +115,6 @@ def test_factors_equal_their_table_in_any_gauge(seed: int, rank: int, is_game: b
     assert env.rank == rank
 
 
-def test_a_latent_without_mass_has_no_effect() -> None:
-    features = np.concatenate([PHI, np.full((H, S, A, 1), 0.7)], axis=-1)
-    measures = np.concatenate([PSI, np.zeros((H, 1, S))], axis=1)
-    mdp = TabularMDP.from_factors(features, measures, R)
-    np.testing.assert_allclose(mdp.transitions, PHI @ PSI[:, None], atol=1e-14)
-
-
 # Invalid arrays: every error is one line that names the entry or the shape
 
 INVALID = {
@@ -268,16 +261,10 @@ def test_game_episodes_follow_the_arrays() -> None:
 @BOTH
 def test_seeds_and_saved_states(kind: type[Env], transitions: Array, rewards: Array) -> None:
     env, twin = (kind(transitions, rewards, np.full(S, 1 / S)) for _ in range(2))
-    assert play(env, 3, 20) == play(env, 3, 20)
+    assert play(env, 3, 20) == play(twin, 3, 20)
     assert play(env, 3, 20) != play(env, 4, 20)
-    scale = np.sign(rewards)
-    env, twin = (kind(transitions, rewards, reward_scale=scale) for _ in range(2))
-    action: Any = 1 if kind is TabularMDP else {"row": 1, "column": 2}
     env.reset(seed=0)
-    env.step(action)
     twin.load_state_dict(json.loads(json.dumps(env.state_dict())))
-    for _ in range(H - 1):
-        assert str(env.step(action)) == str(twin.step(action))
     assert play(env, None, 20) == play(twin, None, 20)
 
 
