@@ -53,16 +53,6 @@ def test_lookahead_at_the_draws_is_what_was_planned_there() -> None:
         np.testing.assert_allclose(found, q[0, h], rtol=1e-5)
 
 
-def test_both_bounds_of_a_game_have_their_own_sign_and_future() -> None:
-    ahead = np.random.default_rng(0).random((2, H, RANK))
-    policy = Lookahead(fitted(), uncertainty(), ahead, None, None)
-    upper, lower = policy.bounds(1, np.eye(S), known)
-    phi = fitted().at(1).features(np.eye(S)[None])[0]
-    beta = uncertainty().beta(phi.reshape(1, -1, RANK), slice(1, 2)).reshape(S, A)
-    np.testing.assert_allclose(upper, known(1, np.eye(S)) + beta + phi @ ahead[0, 1])
-    np.testing.assert_allclose(lower, known(1, np.eye(S)) - beta + phi @ ahead[1, 1])
-
-
 def test_beta_is_the_formula_with_its_cap_and_the_width_of_the_reward() -> None:
     phi = np.random.default_rng(1).dirichlet(np.ones(RANK), (H, 6))
     plain = uncertainty()

@@ -14,7 +14,6 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import (
@@ -227,35 +226,23 @@ def test_unreadable_files(read: Callable[[Path], Any], path: Path) -> None:
 # Episodes
 
 
-def test_mdp_episodes_follow_the_arrays() -> None:
-    initial, scale = np.array([0.7, 0.0, 0.1, 0.2]), np.sqrt(R)
-    mdp = TabularMDP(P, R, initial, reward_scale=scale)
-    moves = np.array(play(mdp, seed=1, n_episodes=4000))
-    starts = np.bincount(moves[moves[:, 0] == 0, 1], minlength=S)
+@BOTH
+def test_episodes_follow_the_arrays(kind: type[Env], transitions: Array, rewards: Array) -> None:
+    initial = np.array([0.7, 0.0, 0.1, 0.2])
+    scale = np.sign(rewards) * np.sqrt(np.abs(rewards))
+    env, n_axes = kind(transitions, rewards, initial, reward_scale=scale), rewards.ndim
+    moves = np.array(play(env, seed=1, n_episodes=4000))
+    starts = np.bincount(moves[moves[:, 0] == 0, 1], minlength=S) / 4000
     assert starts[1] == 0
-    assert chisquare(starts[[0, 2, 3]], 4000 * initial[[0, 2, 3]]).pvalue > 1e-4
-    for h, s, a in np.ndindex(H, S, A):
-        here = moves[(moves[:, :3] == (h, s, a)).all(1)]
+    assert abs(starts - initial).max() < 4.5 / 2 / np.sqrt(4000)
+    for at in np.ndindex(rewards.shape):
+        here = moves[(moves[:, :n_axes] == at).all(1)]
         if len(here) > 100:
-            counts = np.bincount(here[:, 3], minlength=S)
-            likely = P[h, s, a] > 0.02  # pool the others for the chi-square approximation
-            observed = np.append(counts[likely], counts[~likely].sum() + 1e-9)
-            mean = len(here) * np.append(P[h, s, a][likely], P[h, s, a][~likely].sum()) + 1e-9
-            used = mean > 1e-6
-            assert chisquare(observed[used], mean[used], sum_check=False).pvalue > 1e-4
-            assert set(here[:, 4]) <= {0, round(scale[h, s, a] * 1e6)}
-            error = here[:, 4].mean() / 1e6 - R[h, s, a]
-            assert abs(error) < 4.5 * scale[h, s, a] / 2 / np.sqrt(len(here))
-
-
-def test_game_episodes_follow_the_arrays() -> None:
-    game = TabularGame(GAME_P, GAME_R, np.full(S, 1 / S))
-    moves = np.array(play(game, seed=2, n_episodes=3000))
-    for h, s, a, b in np.ndindex(H, S, A1, A2):
-        here = moves[(moves[:, :4] == (h, s, a, b)).all(1)]
-        share = np.bincount(here[:, 4], minlength=S) / len(here)
-        assert abs(share - GAME_P[h, s, a, b]).max() < 4.5 / 2 / np.sqrt(len(here))
-        assert (here[:, 5] == round(GAME_R[h, s, a, b] * 1e6)).all()
+            bound = 4.5 / 2 / np.sqrt(len(here))  # of a share, by its largest variance
+            share = np.bincount(here[:, n_axes], minlength=S) / len(here)
+            assert abs(share - transitions[at]).max() < bound
+            assert set(here[:, -1]) <= {0, round(scale[at] * 1e6)}
+            assert abs(here[:, -1].mean() / 1e6 - rewards[at]) < abs(scale[at]) * bound
 
 
 @BOTH

@@ -1,12 +1,5 @@
 """Finite MDPs (Gymnasium) and two-player zero-sum games (PettingZoo) given by arrays.
 
-| array        | MDP          | game             |                                               |
-|--------------|--------------|------------------|-----------------------------------------------|
-| transitions  | (H, S, A, S) | (H, S, A1, A2, S)| P_h(s'|z), or a `Kernel` over z               |
-| rewards      | (H, S, A)    | (H, S, A1, A2)   | mean rewards                                  |
-| reward_scale | (H, S, A)    | (H, S, A1, A2)   | observed with probability rewards/reward_scale|
-| initial      | (S,)         | (S,)             | distribution of the first state               |
-
 In a game the row player (a, A1 actions) maximizes the sum of the rewards and the column player
 (b, A2 actions) minimizes it. Both observe the state and choose simultaneously;
 z = (s * A1 + a) * A2 + b.

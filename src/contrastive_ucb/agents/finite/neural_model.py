@@ -79,8 +79,10 @@ class NeuralModel:
         self.shape = (1, env.horizon, self.n_draws, env.n_joint)
         self.action_shape = env.action_shape
         self.initial = np.full((1, self.n_draws), 1 / self.n_draws)
-        self.neural_class, self.recipe = make_class(config, env), make_recipe(config)
-        self.negatives = make_negatives(config, env)
+        self.neural_class, self.negatives = make_class(config, env), make_negatives(config, env)
+        self.recipe = Recipe(
+            **{field.name: getattr(config, field.name) for field in fields(Recipe)}
+        )
         self.data = ObservationData(
             env.horizon, env.size, self.neural_class.extra, self.recipe.sampler == "paper"
         )
@@ -131,8 +133,7 @@ class NeuralModel:
         trained = train(
             start, self.neural_class, self.data, self.negatives, recipe, self._stream("batch")
         )
-        draws = self._stream("draws")
-        nodes = planning_nodes(self.data, self.negatives, self.n_draws, draws)
+        nodes = self.negatives.nodes(self.data, self.n_draws, self._stream("draws"))
         self.fitted = trained.gauged(nodes)
         check_finite(self.fitted, self.n_rounds)
         self.states = np.concatenate([self._first_states(), nodes[:-1, :, : self.env.size]])
@@ -380,11 +381,6 @@ def make_class(config: Any, env: ObservedEnv) -> NeuralClass:
     )
 
 
-def make_recipe(config: Any) -> Recipe:
-    """The training settings of the networks."""
-    return Recipe(**{field.name: getattr(config, field.name) for field in fields(Recipe)})
-
-
 def make_negatives(config: AgentConfig, env: ObservedEnv) -> Negatives:
     """The distribution P^-."""
     if config.foresee_reward == "on" and config.density != "seen":
@@ -409,25 +405,6 @@ def check_finite(fitted: Fitted, round_number: int) -> None:
                 f"{subject} a NaN or infinite entry in round {round_number}; lower the"
                 " learning rate"
             )
-
-
-def planning_nodes(
-    data: ObservationData, negatives: Negatives, count: int, random: np.random.Generator
-) -> Array:
-    """The states to plan on at steps 2..H+1   (H, count, D)
-
-    psi'phi is a ratio to the density that the networks were trained with. With stored labels and a
-    density of observations, that is the density of the stored negatives, not that of the current
-    data, so the stored negatives are drawn. A step without any takes the current data.
-    """
-    nodes = negatives.nodes(data, count, random)
-    if not data.labeled or negatives.kind in ("uniform", "gaussian"):
-        return nodes
-    for step, n in enumerate(data.n):
-        stored = data.contrast[step, :n][data.label[step, :n] == 0]
-        if len(stored):
-            nodes[step] = stored[random.integers(len(stored), size=count)]
-    return nodes
 
 
 def _with_reward(rows: Transitions) -> Transitions:
