@@ -335,7 +335,7 @@ PROPOSALS: dict[str, Callable[[Array, Array, Array], Array]] = {
 # Linear programming: minimize <sigma, cost> over all CCE, many games in one block-diagonal program
 
 MOST_GAMES = 200  # per program; larger programs cost more per game
-MOST_COEFFICIENTS = 400_000  # per program; the solver needs about 200 bytes for each
+MOST_COEFFICIENTS = 400_000  # per program, for 100 MB; the solver needs about 200 bytes for each
 FINE, DEFAULT = 1e-10, 1e-7  # feasibility tolerances of the solver
 
 
@@ -345,15 +345,11 @@ def cce_by_lp(upper: Array, lower: Array, cost: Array) -> Array:
     upper U, lower L, cost  (B, A1, A2)
     """
     sigma = np.empty(upper.shape)
-    for part in chunks(len(upper), games_per_program(*upper.shape[1:])):
+    _, n_rows, n_columns = upper.shape
+    coefficients = (n_rows + n_columns) * (n_rows * n_columns)  # of one game, see `deviations`
+    for part in chunks(len(upper), min(MOST_GAMES, MOST_COEFFICIENTS // coefficients)):
         sigma[part] = _solve(_unit(upper[part]), _unit(lower[part]), _unit(cost[part]))
     return sigma
-
-
-def games_per_program(n_rows: int, n_columns: int) -> int:
-    """The number of games for which a program takes less than 100 MB, at least 1."""
-    coefficients = (n_rows + n_columns) * (n_rows * n_columns)  # of one game, see `deviations`
-    return max(1, min(MOST_GAMES, MOST_COEFFICIENTS // coefficients))
 
 
 def deviations(upper: Array, lower: Array) -> Array:
