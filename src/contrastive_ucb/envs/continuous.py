@@ -74,14 +74,7 @@ class ContinuousMDP(ObservedMDP):
                 f" {amplitude}, use a smaller amplitude or a larger rank"
             )
         self.name, self.horizon, self.action_shape = "continuous", horizon, (n_actions,)
-        self._arguments = {
-            "n_actions": n_actions,
-            "rank": rank,
-            "horizon": horizon,
-            "amplitude": amplitude,
-            "seed": seed,
-            "nodes": nodes,
-        }
+        self.n_actions, self.seed = n_actions, seed
         self.low, self.high, self.rank = np.zeros(1), np.ones(1), rank
         self.amplitude, self.nodes = amplitude, nodes
         random = stream(seed, "env")

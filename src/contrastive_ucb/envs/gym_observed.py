@@ -63,12 +63,6 @@ class GymObserved(ObservedMDP):
         self._source = env_id
         self.env_id = env_id if isinstance(env_id, str) else _name_of(env_id)
         self.horizon, self.reward_low, self.reward_high = horizon, reward_low, reward_high
-        self._arguments = {
-            "env_id": env_id,
-            "horizon": horizon,
-            "reward_low": reward_low,
-            "reward_high": reward_high,
-        }
         self._pool: list[GymEnv] = []
         self._has_clipped = False
         first = self._copy(0)
@@ -98,7 +92,7 @@ class GymObserved(ObservedMDP):
                 f"{self.name} was made from an instance or a factory, which load() cannot rebuild;"
                 " to save it, register it with gymnasium.register and pass its id to GymObserved"
             )
-        return self._arguments
+        return super().arguments
 
     def begin(self, count: int, random: Random) -> GymWalk:
         seeds = random.integers(2**31, size=count)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from math import prod
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -76,7 +77,6 @@ class ObservedEnv(ABC):
     solved_return: float | None = None  # least return of 5 evaluations in a row of 20 episodes each
     stops_when_solved: bool = False
     suggested: Mapping[str, Any] = MappingProxyType({})  # suggested settings of the neural class
-    _arguments: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def size(self) -> int:
@@ -85,8 +85,11 @@ class ObservedEnv(ABC):
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """The arguments from which `load` rebuilds a saved environment, as JSON values."""
-        return self._arguments
+        """The arguments from which `load` rebuilds a saved environment, as JSON values.
+
+        A subclass keeps each of them as an attribute.
+        """
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
 
     @property
     def n_joint(self) -> int:
