@@ -70,7 +70,7 @@ def test_own_game_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     [
         (["lowrank-game", "--algo", "ucbvi"], "ucbvi is for MDPs; a game takes contrastive-ulcb"),
         (["lowrank", "--algo", "tight-cce"], "tight-cce is for games; an MDP takes"),
-        (["lowrank-game", "--iota", "0"], "iota must be a positive"),
+        (["lowrank-game", "--iota", "0"], "iota must be positive"),
         (["lock-game", "--n-actions", "1"], "n_actions must be at least 2"),
         (["lock", "--equilibrium", "cce"], "Unrecognized options"),
     ],
@@ -190,7 +190,7 @@ def test_bad_arrays_are_one_line_and_exit_code_2(
         (["solve", "riverswim", "--env-seed", "-1"], "env_seed must be at least 0"),
         (["solve", "lock", "--checkpoint-seconds", "nan"], "checkpoint_seconds must be"),
         (["solve", "lowrank", "--n-states", "1000000000"], "out of memory|too large|Unable"),
-        (["solve", "lock", "--alpha", "nan"], "alpha must be a finite number of at least 0"),
+        (["solve", "lock", "--alpha", "nan"], "alpha takes a number, or none, got nan"),
         (["solve", "lock", "--colour", "red"], "--colour"),
         (["solve", "lock", "--negatives", "none"], "'sampled', 'exact'"),
         (["solve", "lock", "--algo", "contrastive"], "did you mean 'contrastive-ucb'"),
