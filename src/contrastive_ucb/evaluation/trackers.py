@@ -38,17 +38,18 @@ EPISODES = 20  # per evaluation
 
 def make_tracker(agent: Learner[Any]) -> tuple[Any, Tracker]:
     """What is measured, the agent or its projection on a finite twin, and the tracker for it."""
-    env, is_game = agent.envs[0], len(agent.model.action_shape) == 2
-    twin = env.twin() if isinstance(env, ObservedEnv) else None
-    if is_game:
+    env = agent.envs[0]
+    kinds: tuple[type[OnTwin], type[Tracker]] = OnTwin, MDPTracker
+    if agent.n_players == 2:
         from contrastive_ucb.evaluation.game_tracker import GameOnTwin, GameTracker
 
-        game = agent if twin is None else GameOnTwin(agent, twin)
-        return game, GameTracker(game)
-    if isinstance(env, ObservedEnv) and twin is None:
+        kinds = GameOnTwin, GameTracker
+    if not isinstance(env, ObservedEnv):
+        return agent, kinds[1](agent)
+    if (twin := env.twin()) is None:
         return agent, ReturnTracker(agent)
-    tracked = agent if twin is None else OnTwin(agent, twin)
-    return tracked, MDPTracker(tracked)
+    tracked = kinds[0](agent, twin)
+    return tracked, kinds[1](tracked)
 
 
 class Tracker(SeedState, ABC):
