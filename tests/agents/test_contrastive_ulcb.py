@@ -184,3 +184,25 @@ def test_a_nan_is_an_error_that_names_the_round() -> None:
     with pytest.raises(ArithmeticError, match=r"Q-upper has a NaN .* at step 1 of round 4"):
         agent.round()
     assert agent.n_rounds == 3
+
+
+@pytest.mark.parametrize("n_actions", [2, 3])
+def test_bounds_hold_and_the_gap_falls(n_actions: int) -> None:
+    """Bounds and iota_k hold in every round of every seed; the average gap decreases."""
+    games = [LowRankGame(6, n_actions, 3, 3, seed=seed) for seed in range(3)]
+    session, averages = Session(ContrastiveULCB(games, seed=[0, 1, 2])), {}
+    for played in session.rounds(800):
+        assert (played.figures["cce_gap"] <= 0.1 / np.sqrt(played.step) + 1e-12).all()
+        averages[played.step] = played.figures["average_gap"].mean()
+    assert (session.tracker.bracketed == 800).all()  # type: ignore[attr-defined]
+    assert averages[800] <= 0.8 * averages[50]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["contrastive-ulcb", "no-bonus", "uniform"])
+def test_only_contrastive_ulcb_solves_the_lock_game_within_1500_rounds(algo: str) -> None:
+    games = [LockGame(5, seed=seed) for seed in range(10)]
+    session = Session(ContrastiveULCB(games, seed=list(range(10)), algo=algo), stops=True)
+    list(session.rounds(1500))
+    n_solved = int((session.tracker.solved_at > 0).sum())
+    assert n_solved >= 9 if algo == "contrastive-ulcb" else n_solved == 0

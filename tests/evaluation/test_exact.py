@@ -23,11 +23,6 @@ from contrastive_ucb.evaluation.exact import (
     potential,
     suboptimality,
 )
-from contrastive_ucb.planning.value_iteration import (
-    occupancy,
-    one_step_later,
-    rolled_in,
-)
 
 H, S, A = 4, 10, 3
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
@@ -38,10 +33,6 @@ def random_kernel(seed: int, rank: int, n: int | None = None) -> Kernel:
     rng, leading = np.random.default_rng(seed), () if n is None else (n,)
     features = rng.dirichlet(np.ones(rank), (*leading, H, S * A))
     return Kernel(features, rng.dirichlet(np.ones(S), (*leading, H, rank)))
-
-
-def random_policy(seed: int) -> Array:
-    return np.random.default_rng(seed).dirichlet(np.ones(A), (H, S))
 
 
 def matrix_game(payoff: Array) -> TabularGame:
@@ -138,22 +129,6 @@ def test_nash_is_a_saddle_point(seed: int, n_actions: tuple[int, int]) -> None:
 
 
 # Data distributions and model errors
-
-
-def test_data_distributions_by_enumeration() -> None:
-    kernel, policy, initial = random_kernel(0, 3), random_policy(1), np.eye(S)[2]
-    d = occupancy(kernel, policy, initial)
-    tilde = rolled_in(d, A)
-    breve = one_step_later(kernel, tilde)
-    table = kernel.table().reshape(H, S, A, S)
-    for h, s, a in np.ndindex(H, S, A):
-        assert tilde[h, s * A + a] == pytest.approx(d[h, s] / A)
-        before = sum(
-            d[h - 1, t] / A * table[h - 1, t, b, s] for t in range(S) for b in range(A) if h > 0
-        )
-        assert breve[h, s * A + a] == pytest.approx(before / A)
-    np.testing.assert_allclose(tilde.sum(-1), 1)
-    np.testing.assert_allclose(breve.sum(-1), [0, 1, 1, 1], atol=1e-12)
 
 
 @pytest.mark.parametrize("chunk", [1, 7 * H * S, 1 << 18])
