@@ -70,7 +70,7 @@ def test_own_game_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     [
         (["lowrank-game", "--algo", "ucbvi"], "ucbvi is for MDPs; a game takes contrastive-ulcb"),
         (["lowrank", "--algo", "tight-cce"], "tight-cce is for games; an MDP takes"),
-        (["lowrank-game", "--iota", "0"], "iota must be positive"),
+        (["lowrank-game", "--iota", "0"], "iota must be a positive"),
         (["lock-game", "--n-actions", "1"], "n_actions must be at least 2"),
         (["lock", "--equilibrium", "cce"], "Unrecognized options"),
     ],

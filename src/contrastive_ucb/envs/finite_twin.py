@@ -15,7 +15,7 @@ from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.batch import Env, EnvBatch, draw
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.observed import ObservedEnv, ObservedMDP, Random, Twin
+from contrastive_ucb.envs.observed import ObservedEnv, ObservedMDP, Random, Twin, Walk
 from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 
 LEAST_NODES = 512  # the default number of draws if P^- has no nodes
@@ -48,8 +48,10 @@ class EmissionEnv(ObservedEnv):
         return Twin(env, np.stack(observations), is_even=self.copies == 1)
 
 
-class EmissionWalk:
+class EmissionWalk(Walk):
     """Parallel trajectories of an EmissionEnv."""
+
+    per_trajectory = ("observations", "states")
 
     def __init__(self, env: EmissionEnv, states: IntArray, observations: Array):
         self.env, self.states, self.observations, self.step = env, states, observations, 0
@@ -62,9 +64,6 @@ class EmissionWalk:
         self.states, self.step = arrived[0], self.step + 1
         self.observations = self.env.emit(self.step, self.states, random)
         return np.asarray(rewards[0])
-
-    def keep(self, kept: slice) -> None:
-        self.states, self.observations = self.states[kept], self.observations[kept]
 
 
 class OneHot(EmissionEnv):

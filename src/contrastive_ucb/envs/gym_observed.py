@@ -30,7 +30,7 @@ from gymnasium import spaces
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.envs.observed import ObservedMDP, Random
+from contrastive_ucb.envs.observed import ObservedMDP, Random, Walk
 
 GymEnv = gymnasium.Env[Any, Any]
 
@@ -170,8 +170,10 @@ class GymObserved(ObservedMDP):
             env.close()
 
 
-class GymWalk:
+class GymWalk(Walk):
     """Trajectories, each in a copy of the environment that draws its own random numbers."""
+
+    per_trajectory = ("observations", "copies")
 
     def __init__(self, env: GymObserved, copies: list[GymEnv], first: Array):
         self.env, self.copies = env, copies
@@ -187,9 +189,6 @@ class GymWalk:
             self.observations[at, -1] = terminated or truncated
             rewards[at] = env.numbers("reward", reward, ())[0]
         return env.scaled(rewards)
-
-    def keep(self, kept: slice) -> None:
-        self.copies, self.observations = self.copies[kept], self.observations[kept]
 
 
 def _name_of(source: Any) -> str:

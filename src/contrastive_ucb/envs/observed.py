@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from inspect import signature
 from math import prod
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -26,18 +26,24 @@ from contrastive_ucb.envs.tabular import TabularGame, TabularMDP, checked_action
 Random = np.random.Generator
 
 
-class Walk(Protocol):
-    """Parallel trajectories, all at the same step.   observations (n, D)"""
+class Walk(ABC):
+    """Parallel trajectories, all at the same step.
+
+    observations    (n, D)
+    per_trajectory  names of the attributes with one entry per trajectory
+    """
 
     observations: Array
+    per_trajectory: tuple[str, ...] = ("observations",)
 
+    @abstractmethod
     def move(self, actions: IntArray, random: Random) -> Array:
         """Take one (joint) action per trajectory; returns the rewards (n,)."""
-        ...
 
     def keep(self, kept: slice) -> None:
         """Continue with these trajectories only."""
-        ...
+        for name in self.per_trajectory:
+            setattr(self, name, getattr(self, name)[kept])
 
 
 @dataclass(frozen=True)
