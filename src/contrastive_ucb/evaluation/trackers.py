@@ -101,10 +101,16 @@ class Tracker(SeedState, ABC):
         self.n_rounds += 1
 
     def measure(self, agent: Any, error: bool) -> dict[str, Array]:
-        """The metrics of the last round, each (B,); with `error` also zeta and xi."""
+        """The metrics of the last round, each (B,).
+
+        error  also zeta and xi, the error of the kernel under the data distribution of all rounds
+        """
         errors = {}
         if agent.kernel is not None and (error or self.always_measures):
-            errors = self.errors(agent.kernel)
+            distance = squared_distance(self.batch.kernel, agent.kernel)  # (B, H, Z)
+            zeta = (self.rolled_in * distance).sum(-1) / self.n_rounds  # (B, H)
+            xi = (self.one_later * distance).sum(-1) / self.n_rounds
+            errors = {"zeta": zeta.max(-1), "zeta_first": zeta[:, 0], "xi": xi.max(-1)}
             self.measured += 1
         gap, metrics = self.evaluate(agent, errors)
         self.total += gap
@@ -113,13 +119,6 @@ class Tracker(SeedState, ABC):
             first = (self.streak == STREAK) & (self.solved_at == 0)
             self.solved_at[first] = self.n_rounds - STREAK + 1
         return {"gap": gap, self.average: self.total / self.n_rounds, **errors, **metrics}
-
-    def errors(self, kernel: Kernel) -> dict[str, Array]:
-        """zeta and xi of a learned kernel, under the data distribution of all rounds."""
-        distance = squared_distance(self.batch.kernel, kernel)  # (B, H, Z)
-        zeta = (self.rolled_in * distance).sum(-1) / self.n_rounds  # (B, H)
-        xi = (self.one_later * distance).sum(-1) / self.n_rounds
-        return {"zeta": zeta.max(-1), "zeta_first": zeta[:, 0], "xi": xi.max(-1)}
 
     def at_start(self, values: Array) -> Array:
         """V_1 from the initial distribution.   values (B, H, S) -> (B,)"""
