@@ -82,7 +82,7 @@ class TabularSampler:
         for step in range(horizon):
             finished = max(step - 1, 0)  # trajectory h ends one step after its target
             state, uniform = state[:, finished - max(step - 2, 0) :], per_step[:, finished:, step]
-            action = draw(policy[np.arange(batch.n_seeds)[:, None], step, state], uniform[..., 0])
+            action = draw(policy[batch.seed, step, state], uniform[..., 0])
             explores = slice(0, 2 if step else 1)  # trajectories at their target or one step later
             action[:, explores] = (uniform[:, explores, 0] * batch.n_actions).astype(np.int64)
             arrived, paid = batch.move(step, state, action, uniform[..., 1:])

@@ -145,12 +145,19 @@ class SparseCounts:
 
     def add(self, tuples: Tuples) -> None:
         state = tuples.next_state if self.exact else tuples.contrast
+        key, inverse = np.unique(
+            np.ravel_multi_index((*tuples.cells, state), self.shape), return_inverse=True
+        )
         label = np.ones(state.size) if self.exact else tuples.label.ravel().astype(np.float64)
         other = np.zeros(state.size) if self.exact else 1.0 - label
-        key = np.ravel_multi_index((*tuples.cells, state), self.shape).ravel()
-        self.key, cell = np.unique(np.append(self.key, key), return_inverse=True)
+        new = key[~np.isin(key, self.key, assume_unique=True)]
+        place = np.searchsorted(self.key, new)
+        self.key = np.insert(self.key, place, new)
+        where = np.searchsorted(self.key, key)
         for name, gain in (("positive", label), ("negative", other)):
-            setattr(self, name, np.bincount(cell, np.append(getattr(self, name), gain)))
+            values = np.insert(getattr(self, name), place, 0.0)
+            values[where] += np.bincount(inverse.ravel(), gain, minlength=len(key))
+            setattr(self, name, values)
         np.add.at(self.visits_of, tuples.cells, 1.0)
 
     def prepare(self) -> None:

@@ -80,9 +80,7 @@ class NeuralModel:
         self.action_shape = env.action_shape
         self.initial = np.full((1, self.n_draws), 1 / self.n_draws)
         self.neural_class, self.negatives = make_class(config, env), make_negatives(config, env)
-        self.recipe = Recipe(
-            **{field.name: getattr(config, field.name) for field in fields(Recipe)}
-        )
+        self.recipe = Recipe(**{f.name: getattr(config, f.name) for f in fields(Recipe)})
         self.data = ObservationData(
             env.horizon, env.size, self.neural_class.extra, self.recipe.sampler == "paper"
         )
