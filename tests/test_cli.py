@@ -190,7 +190,7 @@ def test_bad_arrays_are_one_line_and_exit_code_2(
         (["solve", "riverswim", "--env-seed", "-1"], "env_seed must be at least 0"),
         (["solve", "lock", "--checkpoint-seconds", "nan"], "checkpoint_seconds must be"),
         (["solve", "lowrank", "--n-states", "1000000000"], "out of memory|too large|Unable"),
-        (["solve", "lock", "--alpha", "nan"], "alpha must be a finite number of at least 0"),
+        (["solve", "lock", "--alpha", "nan"], "alpha takes a number, or none, got nan"),
         (["solve", "lock", "--colour", "red"], "--colour"),
         (["solve", "lock", "--negatives", "none"], "'sampled', 'exact'"),
         (["solve", "lock", "--algo", "contrastive"], "did you mean 'contrastive-ucb'"),

@@ -17,17 +17,18 @@ NAN, INF = float("nan"), float("inf")
     ("settings", "message"),
     [
         ({"rank": 0}, "rank must be at least 1, got 0"),
-        ({"alpha": -0.1}, "alpha must be a finite number of at least 0"),
-        ({"alpha": "big"}, "alpha must be a finite number of at least 0, got 'big'"),
-        ({"rank": "full"}, "rank must be a whole number, got 'full'"),
-        ({"alpha": True}, "alpha must be a finite number of at least 0, got True"),
-        ({"reward_alpha": -1.0}, "reward_alpha must be a finite number of at least 0"),
-        ({"epsilon": 1.1}, "epsilon must be .* at most 1, got 1.1"),
+        ({"alpha": -0.1}, "alpha must be at least 0, got -0.1"),
+        ({"alpha": NAN}, "alpha takes a number, or none, got nan"),
+        ({"alpha": "big"}, "alpha takes a number, or none, got 'big'"),
+        ({"rank": "full"}, "rank takes a whole number, or none, got 'full'"),
+        ({"alpha": True}, "alpha takes a number, or none, got True"),
+        ({"reward_alpha": -1.0}, "reward_alpha must be at least 0"),
+        ({"epsilon": 1.1}, r"epsilon must be in \[0, 1\], got 1.1"),
         ({"failure": 0.0}, "failure must be a positive number"),
         ({"ridge": 0.0}, "ridge must be a positive number, got 0.0"),
-        ({"negatives": "all"}, "negatives must be one of sampled, exact, got 'all'"),
-        ({"clip": "yes"}, "clip must be one of auto, on, off"),
-        ({"reward": "no"}, "reward must be one of auto, known, learned"),
+        ({"negatives": "all"}, "negatives takes one of sampled, exact, got 'all'"),
+        ({"clip": "yes"}, "clip takes one of auto, on, off"),
+        ({"reward": "no"}, "reward takes one of auto, known, learned"),
         (
             {"function_class": "finite", "features": "likelihood"},
             "features = 'likelihood' has no effect with function_class = 'finite'",
@@ -65,15 +66,6 @@ def test_unknown_algorithm_with_and_without_a_suggestion() -> None:
         preset("contrastive-ucp")
     with pytest.raises(ValueError, match="choose from contrastive-ucb, rep-ucb"):
         preset("zzz")
-
-
-def test_unknown_setting_with_and_without_a_suggestion() -> None:
-    with pytest.raises(
-        ValueError, match="no setting is called 'negative'; did you mean 'negatives'"
-    ):
-        ContrastiveUCB(LowRankMDP(), negative="exact")
-    with pytest.raises(ValueError, match="no setting is called 'zzz'; choose from alpha"):
-        preset("uniform", zzz=1)
 
 
 def test_presets_are_differences() -> None:

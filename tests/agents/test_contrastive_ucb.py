@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agents.neural_play import assert_same_state
 
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.agents.finite.presets import PRESETS
@@ -51,16 +52,6 @@ def play(agent: ContrastiveUCB, n: int) -> ContrastiveUCB:
     for _ in range(n):
         agent.round()
     return agent
-
-
-def assert_same(one: ContrastiveUCB, other: ContrastiveUCB, seed: int = 0) -> None:
-    """The seed `seed` of `one` equals the only seed of `other`, bit for bit."""
-    assert one.kernel is not None
-    assert other.kernel is not None
-    np.testing.assert_array_equal(one.kernel.table()[seed], other.kernel.table()[0])
-    for name in ("policies", "values", "bonus"):
-        np.testing.assert_array_equal(getattr(one, name)[seed], getattr(other, name)[0])
-    np.testing.assert_array_equal(one.model.reward_sums[seed], other.model.reward_sums[0])
 
 
 def fit_by_loops(
@@ -149,23 +140,12 @@ def test_round_equals_an_oracle_of_loops() -> None:
         np.testing.assert_array_equal(agent.policies[0], policy)
 
 
-def test_budget_is_counted() -> None:
-    agent = play(ContrastiveUCB(mdp(), seed=0), 7)
-    assert (agent.n_rounds, agent.trajectories) == (7, 7 * H)
-    assert agent.env_steps == 7 * steps_per_round(H)
-
-
-def test_same_seed_same_run_other_seed_other_run(variant: dict[str, Any]) -> None:
-    one, same, other = (play(ContrastiveUCB(mdp(), seed=s, **variant), 8) for s in (3, 3, 4))
-    assert_same(one, same)
-    assert (one.model.visits != other.model.visits).any()
-
-
 def test_batch_of_seeds_equals_separate_runs(variant: dict[str, Any]) -> None:
     seeds = [5, 6, 7]
     together = play(ContrastiveUCB([mdp(s) for s in seeds], seed=seeds, **variant), 12)
     for i, seed in enumerate(seeds):
-        assert_same(together, play(ContrastiveUCB(mdp(seed), seed=seed, **variant), 12), i)
+        alone = play(ContrastiveUCB(mdp(seed), seed=seed, **variant), 12)
+        assert_same_state(together, alone, i)
 
 
 def test_a_run_continues_from_a_checkpoint(variant: dict[str, Any], tmp_path: Path) -> None:
@@ -180,20 +160,8 @@ def test_a_run_continues_from_a_checkpoint(variant: dict[str, Any], tmp_path: Pa
     resumed = fresh()
     resumed.load_states([load_checkpoint(path) for path in paths])
     play(resumed, n)
-    assert resumed.n_rounds == 2 * n
-    assert whole.kernel is not None
-    assert resumed.kernel is not None
-    np.testing.assert_array_equal(whole.kernel.table(), resumed.kernel.table())
-    for name in ("policies", "values", "bonus"):
-        np.testing.assert_array_equal(getattr(whole, name), getattr(resumed, name))
-
-
-def test_states_of_different_rounds_are_rejected() -> None:
-    agent = ContrastiveUCB([mdp(0), mdp(1)], seed=[0, 1])
-    early = agent.state_of(0)
-    agent.round()
-    with pytest.raises(ValueError, match=r"rounds \[0, 1\]"):
-        agent.load_states([early, agent.state_of(1)])
+    for i in range(2):
+        assert_same_state(whole, resumed, i, i)
 
 
 def test_learned_reward_converges_on_visited_pairs() -> None:
@@ -224,6 +192,18 @@ def test_a_nan_in_the_model_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
         assert agent.n_rounds == 0
 
 
+def test_environments_seeds_and_states_must_match() -> None:
+    for seed in (0, [0, 1, 2]):
+        with pytest.raises(ValueError, match="pass one environment per seed"):
+            ContrastiveUCB([mdp(), mdp()], seed=seed)
+    agent = ContrastiveUCB([mdp(0), mdp(1)], seed=[0, 1])
+    early = agent.state_of(0)
+    agent.round()
+    assert (agent.n_rounds, agent.trajectories, agent.env_steps) == (1, H, steps_per_round(H))
+    with pytest.raises(ValueError, match=r"rounds \[0, 1\]"):
+        agent.load_states([early, agent.state_of(1)])
+
+
 def test_predict_takes_observations_of_gymnasium() -> None:
     env = mdp()
     agent = play(ContrastiveUCB(env, seed=0), 3)
@@ -239,12 +219,6 @@ def test_predict_takes_observations_of_gymnasium() -> None:
     env.step(action)
     with pytest.raises(ValueError, match=r"\(step, state\), got int64 of shape \(3,\)"):
         agent.predict(np.zeros(3, dtype=np.int64))
-
-
-@pytest.mark.parametrize("seed", [0, [0, 1, 2], []])
-def test_mdps_and_seeds_must_match(seed: Any) -> None:
-    with pytest.raises(ValueError, match="pass one environment per seed"):
-        ContrastiveUCB([mdp(), mdp()] if seed != [] else [], seed=seed)
 
 
 def test_solves_a_small_lock() -> None:
@@ -272,8 +246,3 @@ for agent in (cu.ContrastiveUCB(cu.Lock(3, 2, 2)), cu.ContrastiveULCB(cu.LowRank
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_repr_names_algorithm_environment_seeds_and_rounds() -> None:
-    agent = play(ContrastiveUCB([mdp(), mdp()], seed=[0, 3], algo="ucbvi"), 2)
-    assert repr(agent) == "ContrastiveUCB('lowrank', algo='ucbvi', seeds=[0, 3], 2 rounds)"

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agents.neural_play import assert_same_state
+from planning.matrix_oracles import gain_by_loops
 
 import contrastive_ucb as cu
 from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS
-from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.checkpoint import load_checkpoint, save_checkpoint
 from contrastive_ucb.envs import LockGame, LowRankGame, LowRankMDP
 from contrastive_ucb.evaluation.exact import exploitability
@@ -37,32 +38,6 @@ def play(agent: ContrastiveULCB, n: int) -> ContrastiveULCB:
     return agent
 
 
-def deviation(joint: Array, upper: Array, lower: Array) -> float:
-    """The gap of Definition iota-CCE, one deviation at a time."""
-    gains = [0.0]
-    for a in range(A1):
-        gains.append(sum(joint[i, j] * (upper[a, j] - upper[i, j]) for i, j in np.ndindex(A1, A2)))
-    for b in range(A2):
-        gains.append(sum(joint[i, j] * (lower[i, j] - lower[i, b]) for i, j in np.ndindex(A1, A2)))
-    return max(gains)
-
-
-def assert_same(one: ContrastiveULCB, other: ContrastiveULCB, seed: int = 0) -> None:
-    """The seed `seed` of `one` equals the only seed of `other`, bit for bit."""
-    for name in ("joint", "v_upper", "v_lower"):
-        np.testing.assert_array_equal(
-            getattr(one.bounds, name)[seed], getattr(other.bounds, name)[0]
-        )
-    for profile in ("last", "best", "drawn"):
-        for name in ("row", "column", "certificate", "number"):
-            np.testing.assert_array_equal(
-                getattr(getattr(one, profile), name)[seed],
-                getattr(getattr(other, profile), name)[0],
-            )
-    np.testing.assert_array_equal(one.cce_stages[seed], other.cce_stages[0])
-    np.testing.assert_array_equal(one.bonus[seed], other.bonus[0])
-
-
 @pytest.mark.parametrize("variant", ["contrastive-ulcb", "exact", "tight-cce", "learned reward"])
 def test_lines_11_to_16_equal_loops(variant: str) -> None:
     agent = ContrastiveULCB(game(1), seed=3, **VARIANTS[variant])
@@ -80,7 +55,7 @@ def test_lines_11_to_16_equal_loops(variant: str) -> None:
             lower = np.clip(rewards[h] - beta[h] + table[h] @ below, -limit, limit)  # line 12
             sigma = agent.bounds.joint[0, h]  # line 15
             np.testing.assert_allclose(sigma.sum((-2, -1)), 1)
-            worst = max(worst, *(deviation(sigma[s], upper[s], lower[s]) for s in range(S)))
+            worst = max(worst, *(gain_by_loops(sigma[s], upper[s], lower[s]) for s in range(S)))
             above = (sigma * upper).sum((-2, -1))  # line 13
             below = (sigma * lower).sum((-2, -1))  # line 14
             np.testing.assert_allclose(agent.bounds.v_upper[0, h], above, atol=1e-12)
@@ -92,21 +67,14 @@ def test_lines_11_to_16_equal_loops(variant: str) -> None:
         assert agent.last.certificate[0] == pytest.approx(above[0] - below[0])  # starts in state 0
 
 
-def test_the_sampler_rolls_in_with_the_joint_policy() -> None:
-    agent = play(ContrastiveULCB(game(), seed=0), 20)
-    expected = agent.bounds.joint.reshape(1, H, S, A1 * A2)
-    np.testing.assert_array_equal(agent.roll_in, expected)
-    uniform = play(ContrastiveULCB(game(), seed=0, algo="uniform"), 3)
-    np.testing.assert_allclose(uniform.roll_in, 1 / (A1 * A2))
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_batch_of_seeds_equals_separate_runs(variant: str) -> None:
     settings = VARIANTS[variant]
     seeds = [0, 3, 5]
     together = play(ContrastiveULCB([game(s) for s in seeds], seed=seeds, **settings), 25)
     for at, seed in enumerate(seeds):
-        assert_same(together, play(ContrastiveULCB(game(seed), seed=seed, **settings), 25), at)
+        alone = play(ContrastiveULCB(game(seed), seed=seed, **settings), 25)
+        assert_same_state(together, alone, at)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -216,3 +184,25 @@ def test_a_nan_is_an_error_that_names_the_round() -> None:
     with pytest.raises(ArithmeticError, match=r"Q-upper has a NaN .* at step 1 of round 4"):
         agent.round()
     assert agent.n_rounds == 3
+
+
+@pytest.mark.parametrize("n_actions", [2, 3])
+def test_bounds_hold_and_the_gap_falls(n_actions: int) -> None:
+    """Bounds and iota_k hold in every round of every seed; the average gap decreases."""
+    games = [LowRankGame(6, n_actions, 3, 3, seed=seed) for seed in range(3)]
+    session, averages = Session(ContrastiveULCB(games, seed=[0, 1, 2])), {}
+    for played in session.rounds(800):
+        assert (played.figures["cce_gap"] <= 0.1 / np.sqrt(played.step) + 1e-12).all()
+        averages[played.step] = played.figures["average_gap"].mean()
+    assert (session.tracker.bracketed == 800).all()  # type: ignore[attr-defined]
+    assert averages[800] <= 0.8 * averages[50]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["contrastive-ulcb", "no-bonus", "uniform"])
+def test_only_contrastive_ulcb_solves_the_lock_game_within_1500_rounds(algo: str) -> None:
+    games = [LockGame(5, seed=seed) for seed in range(10)]
+    session = Session(ContrastiveULCB(games, seed=list(range(10)), algo=algo), stops=True)
+    list(session.rounds(1500))
+    n_solved = int((session.tracker.solved_at > 0).sum())
+    assert n_solved >= 9 if algo == "contrastive-ulcb" else n_solved == 0

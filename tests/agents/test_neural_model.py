@@ -13,18 +13,17 @@ from agents.neural_play import (
     vault_agent,
 )
 
-from contrastive_ucb.agents.finite import contrastive_ulcb
-from contrastive_ucb.agents.finite.neural_model import planning_nodes
-from contrastive_ucb.core.random_streams import stream
-from contrastive_ucb.data.observations import Negatives, ObservationData, Transitions
-from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.finite_twin import EmissionWalk
 from contrastive_ucb.representation import neural
 from contrastive_ucb.representation.neural import Fitted
 
 
+def no_plan(*_: Any) -> Any:
+    raise ArithmeticError("no equilibrium")
+
+
 def broken_slopes(*parts: torch.Tensor) -> Any:
-    return tuple(torch.full_like(part, float("nan")) for part in parts)
+    return tuple(torch.full_like(part, float("nan")) for part in parts if part.ndim == 3)
 
 
 def test_a_nan_in_the_features_names_step_and_round(
@@ -46,7 +45,7 @@ def test_a_nan_in_the_features_names_step_and_round(
 
 @pytest.mark.parametrize("make", [lock_agent, vault_agent])
 @pytest.mark.parametrize("changes", [{"warm_start": "on"}, {"sampler": "paper"}], ids=str)
-@pytest.mark.parametrize("place", ["walk", "weights"])
+@pytest.mark.parametrize("place", ["walk", "weights", "plan"])
 def test_a_failed_round_is_undone(
     make: Any, changes: dict[str, Any], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,6 +57,10 @@ def test_a_failed_round_is_undone(
             move = EmissionWalk.move
             patch.setattr(EmissionWalk, "move", lambda *given: np.nan * move(*given))
             message = r"returned a NaN.*'reward' at step 0 of round 2"
+        elif place == "plan":
+            for name in ("contrastive_ucb.plan", "contrastive_ulcb.plan_bounds"):
+                patch.setattr(f"contrastive_ucb.agents.finite.{name}", no_plan)
+            message = "no equilibrium"
         else:
             slopes = "paper_slopes" if "sampler" in changes else "shared_slopes"
             patch.setattr(neural, slopes, broken_slopes)
@@ -67,33 +70,12 @@ def test_a_failed_round_is_undone(
                 failed.round()
     assert failed.n_rounds == 1
     np.testing.assert_array_equal(model(failed).data.n, [4, 8, 8])
-    assert_same_state(whole, failed)
+    if place != "plan":  # `kernel` and `bonus` are those of the last fit
+        assert_same_state(whole, failed)
     for agent in (whole, failed):
         agent.round()
     np.testing.assert_array_equal(model(failed).data.n, [8, 16, 16])
     assert np.isfinite(planned_values(failed)).all()
-    assert_same_state(whole, failed)
-
-
-@pytest.mark.parametrize("looked_at", [False, True])
-def test_a_round_that_fails_in_planning_is_undone(
-    looked_at: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, failed = vault_agent(warm_start="on"), vault_agent(warm_start="on")
-    for agent in (whole, failed):
-        agent.round()
-
-    def no_plan(*_: Any) -> Any:
-        raise ArithmeticError("no CCE was found")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(contrastive_ulcb, "plan_bounds", no_plan)
-        with pytest.raises(ArithmeticError, match="no CCE"):
-            failed.round()
-    if looked_at:
-        np.testing.assert_array_equal(failed.state_of(0)["model"]["data"]["n"], [4, 8, 8])
-    for agent in (whole, failed):
-        agent.round()
     assert_same_state(whole, failed)
 
 
@@ -115,12 +97,6 @@ def test_labels_are_drawn_once() -> None:
         assert 0.2 < label.mean() < 0.8
         np.testing.assert_array_equal(contrast[label == 1], following[label == 1])
         assert (contrast[label == 0] != following[label == 0]).any(-1).mean() > 0.8
-
-
-def test_shared_negatives_store_no_contrast() -> None:
-    agent = lock_agent()
-    agent.round()
-    assert {"contrast", "label"}.isdisjoint(agent.state_of(0)["model"]["data"])
 
 
 def test_covariance_and_reward_equal_loops() -> None:
@@ -153,20 +129,6 @@ def test_covariance_and_reward_equal_loops() -> None:
         assert found.reward_scale == pytest.approx(0.7 * 0.2)
 
 
-def test_warm_starts_scale_the_learning_rate() -> None:
-    cold, warm = lock_agent(), lock_agent(warm_start="on")
-    for agent in (cold, warm):
-        for _ in range(4):
-            agent.round()
-    start, recipe = model(warm)._start()
-    assert model(warm).fitted is not None
-    assert start is model(warm).fitted.weights  # type: ignore[union-attr]
-    assert recipe.learning_rate == model(warm).recipe.learning_rate / 2  # sqrt(4) rounds
-    start, recipe = model(cold)._start()
-    assert start is not model(cold).fitted.weights  # type: ignore[union-attr]
-    assert recipe.learning_rate == model(cold).recipe.learning_rate
-
-
 def test_only_psi_reads_a_predicted_reward() -> None:
     agent = lock_agent(foresee_reward="on")
     agent.round()
@@ -176,35 +138,3 @@ def test_only_psi_reads_a_predicted_reward() -> None:
     assert model(agent).states.shape[-1] == agent.envs[0].size
     with pytest.raises(ValueError, match="needs draws with rewards"):
         lock_agent(foresee_reward="on", density="gaussian")
-
-
-# Planning nodes: draws of the density that the networks were trained with
-
-
-def shifted_data(labeled: bool) -> ObservationData:
-    """The next observation is first .2 and later .8; at step 1 all labels are 1."""
-    data = ObservationData(2, 1, labeled=labeled)
-    for step in range(2):
-        for place, count in ((0.2, 100), (0.8, 900)):
-            even = np.zeros(count, dtype=np.int64)
-            rows = np.full((count, 1), place)
-            data.add(step, Transitions(rows, even, even.astype(float), rows, even == 0))
-            if labeled and step == 0:
-                false = np.full((count, 1), 0.2, dtype=np.float32)  # as P^- was at first
-                data.relabel(step, count, np.arange(count) % 2 == 0, false)
-    return data
-
-
-@pytest.mark.parametrize("kind", ["seen", "mixed"])
-def test_stored_labels_use_the_density_of_their_negatives(kind: Any) -> None:
-    """Regression: trained with .2 as the only negative, but planned on .2 and .8."""
-    negatives = Negatives(ContinuousMDP(horizon=2), kind, uniform_share=0.0)
-    nodes = planning_nodes(shifted_data(True), negatives, 2000, stream(0, "test"))
-    np.testing.assert_allclose(nodes[0], 0.2, rtol=1e-6)
-    assert abs((nodes[1] > 0.5).mean() - 0.9) < 0.05  # nothing is stored there, so today's
-
-
-def test_a_fixed_density_keeps_its_even_nodes() -> None:
-    negatives = Negatives(ContinuousMDP(horizon=2), "uniform")
-    nodes = planning_nodes(shifted_data(True), negatives, 4, stream(0, "test"))
-    np.testing.assert_allclose(nodes[0, :, 0], [0.125, 0.375, 0.625, 0.875])

@@ -11,7 +11,7 @@ from contrastive_ucb.data.observations import (
     ObservedSampler,
     Transitions,
 )
-from contrastive_ucb.data.sampler import steps_per_round
+from contrastive_ucb.data.sampler import Density, steps_per_round
 from contrastive_ucb.envs import LowRankMDP
 from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.finite_twin import one_hot
@@ -135,3 +135,26 @@ def test_densities_draw_what_they_say() -> None:
 def test_nodes_of_a_uniform_density_are_even() -> None:
     nodes = Negatives(ContinuousMDP(), "uniform").nodes(ObservationData(2, 1), 4, stream(0, "d"))
     np.testing.assert_allclose(nodes, np.tile([[0.125], [0.375], [0.625], [0.875]], (2, 1, 1)))
+
+
+def shifted_data() -> ObservationData:
+    """The next observation is first .2 and later .8; at step 1 all labels are 1."""
+    data = ObservationData(2, 1, labeled=True)
+    for step in range(2):
+        for place, count in ((0.2, 100), (0.8, 900)):
+            even = np.zeros(count, dtype=np.int64)
+            rows = np.full((count, 1), place)
+            data.add(step, Transitions(rows, even, even.astype(float), rows, even == 0))
+            if step == 0:
+                false = np.full((count, 1), 0.2, dtype=np.float32)  # as P^- was at first
+                data.relabel(step, count, np.arange(count) % 2 == 0, false)
+    return data
+
+
+@pytest.mark.parametrize("kind", ["seen", "mixed"])
+def test_stored_labels_use_the_density_of_their_negatives(kind: Density) -> None:
+    """Regression: trained with .2 as the only negative, but planned on .2 and .8."""
+    negatives = Negatives(ContinuousMDP(horizon=2), kind, uniform_share=0.0)
+    nodes = negatives.nodes(shifted_data(), 2000, stream(0, "test"))
+    np.testing.assert_allclose(nodes[0], 0.2, rtol=1e-6)
+    assert abs((nodes[1] > 0.5).mean() - 0.9) < 0.05  # nothing is stored there, so today's

@@ -20,21 +20,14 @@ from contrastive_ucb.envs.rich_lock import RichLock
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        *((spelling, "Pong") for spelling in ("Pong", "pong", "ALE/Pong-v5", "Pong-v4")),
-        *((spelling, "Pong") for spelling in ("PongNoFrameskip-v4", "PongDeterministic-v0")),
-        *((spelling, "RoadRunner") for spelling in ("RoadRunner", "road_runner", "Road Runner")),
+        *((spelling, "Pong") for spelling in ("pong", "ALE/Pong-v5", "PongNoFrameskip-v4")),
+        *((spelling, "RoadRunner") for spelling in ("road_runner", "Road Runner")),
         ("Ms. Pac-Man", "MsPacman"),
-        ("up_n_down", "UpNDown"),
         ("Q*bert", "Qbert"),
-        ("JamesBond", "Jamesbond"),
-        ("MinAtar/Breakout-v1", "MinAtar/Breakout-v1"),
         ("minatar/space_invaders", "MinAtar/SpaceInvaders-v1"),
-        ("DeepSea-10", "DeepSea-10"),
         ("deepsea-010", "DeepSea-10"),
-        ("RichLock-12", "RichLock-12"),
         ("rich-lock-6", "RichLock-6"),
         ("CartPole-v1", "CartPole-v1"),
-        ("Blackjack-v1", "Blackjack-v1"),
         ("gymnasium:CartPole-v1", "gymnasium:CartPole-v1"),
     ],
 )
@@ -44,48 +37,23 @@ def test_spellings_of_an_id(name: str, known: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "nearest"),
-    [
-        ("Pnog", "Pong"),
-        ("ALE/Brekout-v5", "Breakout"),
-        ("RoadRuner", "RoadRunner"),
-        ("Cartpole-v1", "CartPole-v1"),
-        ("CartPole-v9", "CartPole-v1"),
-        ("MinAtar/Brekout-v1", "MinAtar/Breakout-v1"),
-        ("MinAtar/Breakout-v0", "MinAtar/Breakout-v1"),
-        ("DeepSea", "DeepSea-10"),
-        ("RichLok", "RichLock-6"),
-    ],
-)
-def test_unknown_names_get_a_suggestion(name: str, nearest: str) -> None:
-    with pytest.raises(
-        UserError, match=f"no environment is called '{name}'; did you mean"
-    ) as error:
-        make_deep_env(name, seed=0, training=True)
-    assert str(error.value).endswith(f"did you mean {nearest!r}?")
-
-
-def test_errors_for_unknown_and_invalid_ids() -> None:
-    with pytest.raises(
-        UserError, match=r"'xyzzy'; try 'Pong', 'MinAtar/Breakout-v1', 'DeepSea-10'"
-    ):
-        canonical_name("xyzzy")
-    with pytest.raises(ValueError, match="size of DeepSea must be at least 1, got 0"):
-        canonical_name("DeepSea-0")
-    with pytest.raises(ValueError, match="horizon of RichLock must be at least 1, got 0"):
-        canonical_name("RichLock-0")
-
-
-@pytest.mark.parametrize(
     ("name", "message"),
     [
+        ("Pnog", "no environment is called 'Pnog'; did you mean 'Pong'"),
+        ("CartPole-v9", "did you mean 'CartPole-v1'"),
+        ("MinAtar/Brekout-v1", "did you mean 'MinAtar/Breakout-v1'"),
+        ("DeepSea", "did you mean 'DeepSea-10'"),
+        ("RichLok", "did you mean 'RichLock-6'"),
+        ("xyzzy", r"'xyzzy'; try 'Pong', 'MinAtar/Breakout-v1', 'DeepSea-10'"),
+        ("DeepSea-0", "size of DeepSea must be at least 1, got 0"),
+        ("RichLock-0", "horizon of RichLock must be at least 1, got 0"),
         ("Pendulum-v1", "Pendulum-v1 has actions Box"),
         ("Blackjack-v1", "Blackjack-v1 has observations Tuple"),
         ("no_such_module:Own-v0", "Gymnasium cannot make 'no_such_module:Own-v0'"),
     ],
 )
-def test_ids_that_cannot_be_made(name: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
+def test_unknown_and_unsupported_ids(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         make_deep_env(name, seed=0, training=True)
 
 

@@ -14,7 +14,6 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import (
@@ -29,7 +28,7 @@ from contrastive_ucb.envs import (
     TabularMDP,
     load_env,
 )
-from contrastive_ucb.envs.finite import kind_of
+from contrastive_ucb.envs.tabular import kind_of
 
 Env = TabularMDP | TabularGame
 H, S, A, A1, A2 = 3, 4, 2, 2, 3
@@ -113,13 +112,6 @@ def test_factors_equal_their_table_in_any_gauge(seed: int, rank: int, is_game: b
     np.testing.assert_allclose(kind(env.kernel, rewards).transitions, table, atol=1e-14)
     assert type(env) is kind
     assert env.rank == rank
-
-
-def test_a_latent_without_mass_has_no_effect() -> None:
-    features = np.concatenate([PHI, np.full((H, S, A, 1), 0.7)], axis=-1)
-    measures = np.concatenate([PSI, np.zeros((H, 1, S))], axis=1)
-    mdp = TabularMDP.from_factors(features, measures, R)
-    np.testing.assert_allclose(mdp.transitions, PHI @ PSI[:, None], atol=1e-14)
 
 
 # Invalid arrays: every error is one line that names the entry or the shape
@@ -234,62 +226,32 @@ def test_unreadable_files(read: Callable[[Path], Any], path: Path) -> None:
 # Episodes
 
 
-def test_mdp_episodes_follow_the_arrays() -> None:
-    initial, scale = np.array([0.7, 0.0, 0.1, 0.2]), np.sqrt(R)
-    mdp = TabularMDP(P, R, initial, reward_scale=scale)
-    moves = np.array(play(mdp, seed=1, n_episodes=4000))
-    starts = np.bincount(moves[moves[:, 0] == 0, 1], minlength=S)
+@BOTH
+def test_episodes_follow_the_arrays(kind: type[Env], transitions: Array, rewards: Array) -> None:
+    initial = np.array([0.7, 0.0, 0.1, 0.2])
+    scale = np.sign(rewards) * np.sqrt(np.abs(rewards))
+    env, n_axes = kind(transitions, rewards, initial, reward_scale=scale), rewards.ndim
+    moves = np.array(play(env, seed=1, n_episodes=4000))
+    starts = np.bincount(moves[moves[:, 0] == 0, 1], minlength=S) / 4000
     assert starts[1] == 0
-    assert chisquare(starts[[0, 2, 3]], 4000 * initial[[0, 2, 3]]).pvalue > 1e-4
-    for h, s, a in np.ndindex(H, S, A):
-        here = moves[(moves[:, :3] == (h, s, a)).all(1)]
+    assert abs(starts - initial).max() < 4.5 / 2 / np.sqrt(4000)
+    for at in np.ndindex(rewards.shape):
+        here = moves[(moves[:, :n_axes] == at).all(1)]
         if len(here) > 100:
-            counts = np.bincount(here[:, 3], minlength=S)
-            likely = P[h, s, a] > 0.02  # pool the others for the chi-square approximation
-            observed = np.append(counts[likely], counts[~likely].sum() + 1e-9)
-            mean = len(here) * np.append(P[h, s, a][likely], P[h, s, a][~likely].sum()) + 1e-9
-            used = mean > 1e-6
-            assert chisquare(observed[used], mean[used], sum_check=False).pvalue > 1e-4
-            assert set(here[:, 4]) <= {0, round(scale[h, s, a] * 1e6)}
-            error = here[:, 4].mean() / 1e6 - R[h, s, a]
-            assert abs(error) < 4.5 * scale[h, s, a] / 2 / np.sqrt(len(here))
-
-
-def test_game_episodes_follow_the_arrays() -> None:
-    game = TabularGame(GAME_P, GAME_R, np.full(S, 1 / S))
-    moves = np.array(play(game, seed=2, n_episodes=3000))
-    for h, s, a, b in np.ndindex(H, S, A1, A2):
-        here = moves[(moves[:, :4] == (h, s, a, b)).all(1)]
-        share = np.bincount(here[:, 4], minlength=S) / len(here)
-        assert abs(share - GAME_P[h, s, a, b]).max() < 4.5 / 2 / np.sqrt(len(here))
-        assert (here[:, 5] == round(GAME_R[h, s, a, b] * 1e6)).all()
-
-
-def test_observed_rewards_of_a_game_have_the_means_and_signs() -> None:
-    means = np.array([[0.3, -0.6], [0.0, -1.0]])
-    scale = np.array([[0.5, -0.8], [-1.0, -1.0]])
-    game = TabularGame(np.ones((1, 1, 2, 2, 1)), means[None, None], reward_scale=scale[None, None])
-    moves = np.array(play(game, seed=1, n_episodes=8000))
-    for a, b in np.ndindex(2, 2):
-        rewards = moves[(moves[:, 2:4] == (a, b)).all(1), 5] / 1e6
-        assert set(rewards) <= {0.0, scale[a, b]}
-        assert abs(rewards.mean() - means[a, b]) < 4.5 / 2 / np.sqrt(len(rewards))
-    assert (moves[(moves[:, 2:4] == (1, 1)).all(1), 5] == -1e6).all()
+            bound = 4.5 / 2 / np.sqrt(len(here))  # of a share, by its largest variance
+            share = np.bincount(here[:, n_axes], minlength=S) / len(here)
+            assert abs(share - transitions[at]).max() < bound
+            assert set(here[:, -1]) <= {0, round(scale[at] * 1e6)}
+            assert abs(here[:, -1].mean() / 1e6 - rewards[at]) < abs(scale[at]) * bound
 
 
 @BOTH
 def test_seeds_and_saved_states(kind: type[Env], transitions: Array, rewards: Array) -> None:
     env, twin = (kind(transitions, rewards, np.full(S, 1 / S)) for _ in range(2))
-    assert play(env, 3, 20) == play(env, 3, 20)
+    assert play(env, 3, 20) == play(twin, 3, 20)
     assert play(env, 3, 20) != play(env, 4, 20)
-    scale = np.sign(rewards)
-    env, twin = (kind(transitions, rewards, reward_scale=scale) for _ in range(2))
-    action: Any = 1 if kind is TabularMDP else {"row": 1, "column": 2}
     env.reset(seed=0)
-    env.step(action)
     twin.load_state_dict(json.loads(json.dumps(env.state_dict())))
-    for _ in range(H - 1):
-        assert str(env.step(action)) == str(twin.step(action))
     assert play(env, None, 20) == play(twin, None, 20)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.envs import LockGame, LowRankGame, TabularGame
-from contrastive_ucb.evaluation.exact import exploitability, nash_value
+from contrastive_ucb.evaluation.exact import exploitability
 
 pyspiel = pytest.importorskip("pyspiel")
 from open_spiel.python import policy as open_spiel_policy  # noqa: E402
@@ -84,16 +84,3 @@ def test_exploitability_equals_nash_conv(game: TabularGame) -> None:
         pair = policies(game, seed)
         expected = open_spiel_exploitability.nash_conv(tree.tree, tree.policy(*pair))
         assert exploitability(game, *pair) == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize("game", GAMES, ids=repr)
-def test_nash_value_against_counterfactual_regret_minimization(game: TabularGame) -> None:
-    solver = pyspiel.CFRPlusSolver(Tree(game).tree)
-    for _ in range(300):
-        solver.evaluate_and_update_policy()
-    average = solver.average_policy()
-    tree = Tree(game).tree
-    gap = pyspiel.nash_conv(tree, average)
-    value = pyspiel.expected_returns(tree.new_initial_state(), average, -1, False)[0]
-    assert gap < 0.02
-    assert nash_value(game) == pytest.approx(value, abs=gap + 1e-6)

@@ -71,20 +71,6 @@ def test_values_and_occupancies_agree(seed: int, shape: tuple[int, int, int, int
     np.testing.assert_allclose(occupancy(table, policy, initial), d, atol=1e-12)
 
 
-def test_policy_value_and_occupancy_equal_loops() -> None:
-    kernel, rewards, policy, initial = problem(0, (3, 4, 2, 2))
-    table, v, d = kernel.table().reshape(3, 4, 2, 4), np.zeros((4, 4)), np.zeros((4, 4))
-    d[0] = initial
-    for h in range(3):
-        for s, a, t in np.ndindex(4, 2, 4):
-            d[h + 1, t] += d[h, s] * policy[h, s, a] * table[h, s, a, t]
-    for h in reversed(range(3)):
-        for s, a in np.ndindex(4, 2):
-            v[h, s] += policy[h, s, a] * (rewards[h, s, a] + table[h, s, a] @ v[h + 1])
-    np.testing.assert_allclose(policy_value(kernel, rewards, policy), v[:3], atol=1e-14)
-    np.testing.assert_allclose(occupancy(kernel, policy, initial), d[:3], atol=1e-14)
-
-
 def test_greedy_takes_the_first_of_equals() -> None:
     np.testing.assert_array_equal(greedy(np.array([[[1.0, 3.0, 3.0]]])), [[[0, 1, 0]]])
     np.testing.assert_array_equal(greedy(np.zeros((2, 1, 1, 2))), [[[[1, 0]]]] * 2)

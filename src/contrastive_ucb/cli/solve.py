@@ -13,7 +13,7 @@ import tyro
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS, game_preset, preset
 from contrastive_ucb.cli.options import Json, check_numbers, emit, parse, say, text_of
 from contrastive_ucb.core.checks import hint
-from contrastive_ucb.envs.finite import kind_of
+from contrastive_ucb.envs.tabular import kind_of
 from contrastive_ucb.runs.problem import DEFAULTS, GAMES, Problem
 
 HORIZON = "H, the steps per episode."

@@ -189,11 +189,20 @@ class Negatives:
         return drawn.reshape(horizon, count, size).astype(np.float32)
 
     def nodes(self, data: ObservationData, count: int, random: np.random.Generator) -> Array:
-        """The points that represent P^- in planning: quadrature nodes if there are any, else draws.
+        """The states to plan on at steps 2..H+1, which represent P^-   (H, count, D)
 
-        returns (H, count, D)
+        They are quadrature nodes of the uniform density, if there are any, or draws. psi'phi is a
+        ratio to the density that the networks were trained with. With stored labels and a density
+        of observations, that is the density of the stored negatives, not that of the current data,
+        so the stored negatives are drawn. A step without any takes the current data.
         """
         even = self.env.uniform_nodes(count) if self.kind == "uniform" else None
-        if even is None:
-            return self.draw(data, count, random).astype(np.float64)
-        return np.tile(even, (len(data.n), 1, 1))
+        if even is not None:
+            return np.tile(even, (len(data.n), 1, 1))
+        nodes = self.draw(data, count, random).astype(np.float64)
+        if data.labeled and self.kind in ("seen", "mixed"):
+            for step, n in enumerate(data.n):
+                stored = data.contrast[step, :n][data.label[step, :n] == 0]
+                if len(stored):
+                    nodes[step] = stored[random.integers(len(stored), size=count)]
+        return nodes

@@ -81,13 +81,17 @@ class TabularSampler:
         state = draw(batch.initial[:, None], first)  # (B, H): one trajectory per target step h
         for step in range(horizon):
             finished = max(step - 1, 0)  # trajectory h ends one step after its target
-            state = state[:, finished - max(step - 2, 0) :]
-            moved = _advance(batch, policy, step, state, per_step[:, finished:, step])
+            state, uniform = state[:, finished - max(step - 2, 0) :], per_step[:, finished:, step]
+            action = draw(policy[batch.seed, step, state], uniform[..., 0])
+            explores = slice(0, 2 if step else 1)  # trajectories at their target or one step later
+            action[:, explores] = (uniform[:, explores, 0] * batch.n_actions).astype(np.int64)
+            arrived, paid = batch.move(step, state, action, uniform[..., 1:])
+            moved = state * batch.n_actions + action, arrived, paid
             for table, values in zip((pair, next_state, reward), moved, strict=True):
                 table[:, step] = values[:, step - finished]
                 if step:
                     table[:, horizon + step - 1] = values[:, 0]
-            state = moved[1]
+            state = arrived
         positive = label[:, : len(steps)] < 0.5
         drawn = draw(self.negatives[None, None], label[:, len(steps) :])
         contrast = np.where(positive, next_state, drawn)
@@ -102,23 +106,3 @@ def steps_per_round(horizon: int) -> int:
 def uniforms(generators: list[np.random.Generator], count: int) -> Array:
     """Uniform numbers in [0, 1) of one stream   (B, count)"""
     return np.stack([generator.random(count) for generator in generators])
-
-
-def _advance(
-    batch: EnvBatch, policy: Array, step: int, state: IntArray, uniform: Array
-) -> tuple[IntArray, IntArray, Array]:
-    """One step of the active trajectories, with targets step - 1 (if any), step, step + 1, ...
-
-    state (B, m), uniform (B, m, 4); returns pair, next state and reward, each (B, m)
-    """
-    seed = np.arange(batch.n_seeds)[:, None]
-    action = draw(policy[seed, step, state], uniform[..., 0])
-    explores = slice(0, 2 if step else 1)  # trajectories at their target or one step after it
-    action[:, explores] = (uniform[:, explores, 0] * batch.n_actions).astype(np.int64)
-    pair = state * batch.n_actions + action
-    arrived = draw(batch.kernel.features[seed, step, pair], uniform[..., 1])
-    if batch.kernel.measures is not None:  # `arrived` is the latent; its measure gives the state
-        arrived = draw(batch.kernel.measures[seed, step, arrived], uniform[..., 2])
-    mean = batch.rewards[seed, step, state, action]
-    scale = batch.reward_scale[seed, step, state, action]
-    return pair, arrived, np.where(uniform[..., 3] * abs(scale) < abs(mean), scale, 0.0)

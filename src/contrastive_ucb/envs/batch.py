@@ -55,6 +55,7 @@ class EnvBatch:
     reward_scale  (B, H, S, A)   observed with probability rewards / reward_scale, else 0
     initial       (B, S)
     action_shape  (A,) for MDPs, (A1, A2) for games, where A = A1 A2
+    seed          (B, 1)         0 .. B - 1, an index of the first axis
     """
 
     def __init__(self, envs: Sequence[Env]):
@@ -85,6 +86,23 @@ class EnvBatch:
         self.initial = _stack([env.initial for env in envs])
         self.n_seeds, self.horizon, self.n_states, self.n_actions = self.rewards.shape
         self.n_pairs = self.n_states * self.n_actions
+        self.seed = np.arange(self.n_seeds)[:, None]
+
+    def move(
+        self, step: int, states: IntArray, actions: IntArray, uniform: Array
+    ) -> tuple[IntArray, Array]:
+        """One step of m trajectories per seed: the next states and the observed rewards, (B, m).
+
+        states, actions  (B, m)
+        uniform          (B, m, 3)  numbers in [0, 1), one for each draw
+        """
+        pair = states * self.n_actions + actions
+        arrived = draw(self.kernel.features[self.seed, step, pair], uniform[..., 0])
+        if self.kernel.measures is not None:  # `arrived` is the latent; its measure gives the state
+            arrived = draw(self.kernel.measures[self.seed, step, arrived], uniform[..., 1])
+        mean = self.rewards[self.seed, step, states, actions]
+        scale = self.reward_scale[self.seed, step, states, actions]
+        return arrived, np.where(uniform[..., 2] * abs(scale) < abs(mean), scale, 0.0)
 
 
 def draw(probs: Array, uniform: Array) -> IntArray:

@@ -24,7 +24,7 @@ from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.observed import ObservedMDP, Random, Twin
+from contrastive_ucb.envs.observed import ObservedMDP, Random, Twin, Walk
 from contrastive_ucb.envs.tabular import TabularMDP
 
 NODES = 1024
@@ -74,14 +74,7 @@ class ContinuousMDP(ObservedMDP):
                 f" {amplitude}, use a smaller amplitude or a larger rank"
             )
         self.name, self.horizon, self.action_shape = "continuous", horizon, (n_actions,)
-        self._arguments = {
-            "n_actions": n_actions,
-            "rank": rank,
-            "horizon": horizon,
-            "amplitude": amplitude,
-            "seed": seed,
-            "nodes": nodes,
-        }
+        self.n_actions, self.seed = n_actions, seed
         self.low, self.high, self.rank = np.zeros(1), np.ones(1), rank
         self.amplitude, self.nodes = amplitude, nodes
         random = stream(seed, "env")
@@ -118,7 +111,7 @@ class ContinuousMDP(ObservedMDP):
         return Twin(env, np.tile(nodes[:, None], (self.horizon, 1, 1)), is_even=True)
 
 
-class ContinuousWalk:
+class ContinuousWalk(Walk):
     """Parallel trajectories of a ContinuousMDP; observed rewards are the means."""
 
     def __init__(self, env: ContinuousMDP, observations: Array):
@@ -134,9 +127,6 @@ class ContinuousWalk:
         self.observations = draw_cosine(uniform[1], uniform[2], order, env.amplitude)[:, None]
         self.step += 1
         return np.asarray(rewards)
-
-    def keep(self, kept: slice) -> None:
-        self.observations = self.observations[kept]
 
 
 def _purity(rank: int, amplitude: float) -> float:

@@ -15,7 +15,7 @@ from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.batch import Env, EnvBatch, draw
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.envs.observed import ObservedEnv, ObservedMDP, Random, Twin
+from contrastive_ucb.envs.observed import ObservedEnv, ObservedMDP, Random, Twin, Walk
 from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 
 LEAST_NODES = 512  # the default number of draws if P^- has no nodes
@@ -48,27 +48,22 @@ class EmissionEnv(ObservedEnv):
         return Twin(env, np.stack(observations), is_even=self.copies == 1)
 
 
-class EmissionWalk:
+class EmissionWalk(Walk):
     """Parallel trajectories of an EmissionEnv."""
+
+    per_trajectory = ("observations", "states")
 
     def __init__(self, env: EmissionEnv, states: IntArray, observations: Array):
         self.env, self.states, self.observations, self.step = env, states, observations, 0
 
     def move(self, actions: IntArray, random: Random) -> Array:
-        batch, step, states = self.env.batch, self.step, self.states
-        uniform = random.random((3, len(states)))
-        pairs = states * batch.n_actions + actions
-        arrived = draw(batch.kernel.features[0, step, pairs], uniform[0])
-        if batch.kernel.measures is not None:  # `arrived` is the latent so far
-            arrived = draw(batch.kernel.measures[0, step, arrived], uniform[1])
-        mean = batch.rewards[0, step, states, actions]
-        scale = batch.reward_scale[0, step, states, actions]
-        self.states, self.step = arrived, step + 1
-        self.observations = self.env.emit(self.step, arrived, random)
-        return np.where(uniform[2] * abs(scale) < abs(mean), scale, 0.0)
-
-    def keep(self, kept: slice) -> None:
-        self.states, self.observations = self.states[kept], self.observations[kept]
+        uniform = random.random((3, len(actions))).T
+        arrived, rewards = self.env.batch.move(
+            self.step, self.states[None], actions[None], uniform[None]
+        )
+        self.states, self.step = arrived[0], self.step + 1
+        self.observations = self.env.emit(self.step, self.states, random)
+        return np.asarray(rewards[0])
 
 
 class OneHot(EmissionEnv):

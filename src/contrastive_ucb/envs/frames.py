@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
-from contrastive_ucb.envs.finite import checked_action
+from contrastive_ucb.envs.tabular import checked_action
 
 Frame = NDArray[Any]  # (C, H, W) uint8 or (dim,) float32
 Picture = NDArray[np.uint8]  # (height, width, 3)

@@ -30,7 +30,7 @@ from gymnasium import spaces
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.envs.observed import ObservedMDP, Random
+from contrastive_ucb.envs.observed import ObservedMDP, Random, Walk
 
 GymEnv = gymnasium.Env[Any, Any]
 
@@ -63,12 +63,6 @@ class GymObserved(ObservedMDP):
         self._source = env_id
         self.env_id = env_id if isinstance(env_id, str) else _name_of(env_id)
         self.horizon, self.reward_low, self.reward_high = horizon, reward_low, reward_high
-        self._arguments = {
-            "env_id": env_id,
-            "horizon": horizon,
-            "reward_low": reward_low,
-            "reward_high": reward_high,
-        }
         self._pool: list[GymEnv] = []
         self._has_clipped = False
         first = self._copy(0)
@@ -98,7 +92,7 @@ class GymObserved(ObservedMDP):
                 f"{self.name} was made from an instance or a factory, which load() cannot rebuild;"
                 " to save it, register it with gymnasium.register and pass its id to GymObserved"
             )
-        return self._arguments
+        return super().arguments
 
     def begin(self, count: int, random: Random) -> GymWalk:
         seeds = random.integers(2**31, size=count)
@@ -176,8 +170,10 @@ class GymObserved(ObservedMDP):
             env.close()
 
 
-class GymWalk:
+class GymWalk(Walk):
     """Trajectories, each in a copy of the environment that draws its own random numbers."""
+
+    per_trajectory = ("observations", "copies")
 
     def __init__(self, env: GymObserved, copies: list[GymEnv], first: Array):
         self.env, self.copies = env, copies
@@ -193,9 +189,6 @@ class GymWalk:
             self.observations[at, -1] = terminated or truncated
             rewards[at] = env.numbers("reward", reward, ())[0]
         return env.scaled(rewards)
-
-    def keep(self, kept: slice) -> None:
-        self.copies, self.observations = self.copies[kept], self.observations[kept]
 
 
 def _name_of(source: Any) -> str:

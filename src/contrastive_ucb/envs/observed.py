@@ -10,9 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from math import prod
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -20,24 +21,29 @@ from gymnasium import spaces
 
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
-from contrastive_ucb.envs.finite import checked_action
-from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP, checked_action
 
 Random = np.random.Generator
 
 
-class Walk(Protocol):
-    """Parallel trajectories, all at the same step.   observations (n, D)"""
+class Walk(ABC):
+    """Parallel trajectories, all at the same step.
+
+    observations    (n, D)
+    per_trajectory  names of the attributes with one entry per trajectory
+    """
 
     observations: Array
+    per_trajectory: tuple[str, ...] = ("observations",)
 
+    @abstractmethod
     def move(self, actions: IntArray, random: Random) -> Array:
         """Take one (joint) action per trajectory; returns the rewards (n,)."""
-        ...
 
     def keep(self, kept: slice) -> None:
         """Continue with these trajectories only."""
-        ...
+        for name in self.per_trajectory:
+            setattr(self, name, getattr(self, name)[kept])
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,6 @@ class ObservedEnv(ABC):
     solved_return: float | None = None  # least return of 5 evaluations in a row of 20 episodes each
     stops_when_solved: bool = False
     suggested: Mapping[str, Any] = MappingProxyType({})  # suggested settings of the neural class
-    _arguments: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def size(self) -> int:
@@ -86,8 +91,11 @@ class ObservedEnv(ABC):
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """The arguments from which `load` rebuilds a saved environment, as JSON values."""
-        return self._arguments
+        """The arguments from which `load` rebuilds a saved environment, as JSON values.
+
+        A subclass keeps each of them as an attribute.
+        """
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
 
     @property
     def n_joint(self) -> int:

@@ -59,7 +59,7 @@ class RichLock(RichLockEnv, ObservedMDP):
 
     def __init__(self, horizon: int = 6, n_actions: int = 10, seed: int = 0):
         super().__init__(Lock(horizon, n_actions, n_dead=1, seed=seed))
-        self._arguments = {"horizon": horizon, "n_actions": n_actions, "seed": seed}
+        self.n_actions, self.seed = n_actions, seed
         self.solved_gap = None  # `solved_return` is the criterion
         self._set_spaces()
 
@@ -75,8 +75,7 @@ class RichLockGame(RichLockEnv):
 
     def __init__(self, horizon: int = 4, n_actions: int | Sequence[int] = 3, seed: int = 0):
         super().__init__(LockGame(horizon, n_actions, n_dead=1, seed=seed))
-        counts = list(self.action_shape)
-        self._arguments = {"horizon": horizon, "n_actions": counts, "seed": seed}
+        self.n_actions, self.seed = list(self.action_shape), seed
 
 
 def observation_size(horizon: int) -> int:

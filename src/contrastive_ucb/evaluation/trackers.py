@@ -38,17 +38,18 @@ EPISODES = 20  # per evaluation
 
 def make_tracker(agent: Learner[Any]) -> tuple[Any, Tracker]:
     """What is measured, the agent or its projection on a finite twin, and the tracker for it."""
-    env, is_game = agent.envs[0], len(agent.model.action_shape) == 2
-    twin = env.twin() if isinstance(env, ObservedEnv) else None
-    if is_game:
+    env = agent.envs[0]
+    kinds: tuple[type[OnTwin], type[Tracker]] = OnTwin, MDPTracker
+    if agent.n_players == 2:
         from contrastive_ucb.evaluation.game_tracker import GameOnTwin, GameTracker
 
-        game = agent if twin is None else GameOnTwin(agent, twin)
-        return game, GameTracker(game)
-    if isinstance(env, ObservedEnv) and twin is None:
+        kinds = GameOnTwin, GameTracker
+    if not isinstance(env, ObservedEnv):
+        return agent, kinds[1](agent)
+    if (twin := env.twin()) is None:
         return agent, ReturnTracker(agent)
-    tracked = agent if twin is None else OnTwin(agent, twin)
-    return tracked, MDPTracker(tracked)
+    tracked = kinds[0](agent, twin)
+    return tracked, kinds[1](tracked)
 
 
 class Tracker(SeedState, ABC):
@@ -100,10 +101,16 @@ class Tracker(SeedState, ABC):
         self.n_rounds += 1
 
     def measure(self, agent: Any, error: bool) -> dict[str, Array]:
-        """The metrics of the last round, each (B,); with `error` also zeta and xi."""
+        """The metrics of the last round, each (B,).
+
+        error  also zeta and xi, the error of the kernel under the data distribution of all rounds
+        """
         errors = {}
         if agent.kernel is not None and (error or self.always_measures):
-            errors = self.errors(agent.kernel)
+            distance = squared_distance(self.batch.kernel, agent.kernel)  # (B, H, Z)
+            zeta = (self.rolled_in * distance).sum(-1) / self.n_rounds  # (B, H)
+            xi = (self.one_later * distance).sum(-1) / self.n_rounds
+            errors = {"zeta": zeta.max(-1), "zeta_first": zeta[:, 0], "xi": xi.max(-1)}
             self.measured += 1
         gap, metrics = self.evaluate(agent, errors)
         self.total += gap
@@ -112,13 +119,6 @@ class Tracker(SeedState, ABC):
             first = (self.streak == STREAK) & (self.solved_at == 0)
             self.solved_at[first] = self.n_rounds - STREAK + 1
         return {"gap": gap, self.average: self.total / self.n_rounds, **errors, **metrics}
-
-    def errors(self, kernel: Kernel) -> dict[str, Array]:
-        """zeta and xi of a learned kernel, under the data distribution of all rounds."""
-        distance = squared_distance(self.batch.kernel, kernel)  # (B, H, Z)
-        zeta = (self.rolled_in * distance).sum(-1) / self.n_rounds  # (B, H)
-        xi = (self.one_later * distance).sum(-1) / self.n_rounds
-        return {"zeta": zeta.max(-1), "zeta_first": zeta[:, 0], "xi": xi.max(-1)}
 
     def at_start(self, values: Array) -> Array:
         """V_1 from the initial distribution.   values (B, H, S) -> (B,)"""

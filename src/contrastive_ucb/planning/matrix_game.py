@@ -48,6 +48,7 @@ DOUBLE = np.finfo(np.float64)
 LARGEST_PAYOFF = 1e300  # sums of larger payoffs could overflow
 
 Objective = Literal["any", "tight"]
+Bimatrix = Callable[[Array, Array], tuple[Array, Array]]  # payoffs (A1, A2, B) -> x, y
 
 
 @dataclass(frozen=True)
@@ -258,19 +259,13 @@ def _midpoint(upper: Array, lower: Array, limit: Array) -> Array:
     joint = np.full(upper.shape, np.nan)
     if near.size:
         middle = ((upper + lower) / 2 + by_row - by_column)[..., near]
-        x, y = lemke_howson(middle, -middle)
-        joint[..., near] = x[:, None] * y
+        joint[..., near] = _nash(lemke_howson, middle, middle)
     return joint
 
 
-def _pivoting(upper: Array, lower: Array, limit: Array) -> Array:
+def _nash(solver: Bimatrix, upper: Array, lower: Array) -> Array:
     """A Nash equilibrium of the bimatrix game (U, -L), which is a CCE."""
-    x, y = lemke_howson(upper, -lower)
-    return np.asarray(x[:, None] * y)
-
-
-def _exact(upper: Array, lower: Array, limit: Array) -> Array:
-    x, y = exact_lemke_howson(upper, -lower)
+    x, y = solver(upper, -lower)
     return np.asarray(x[:, None] * y)
 
 
@@ -331,16 +326,16 @@ class _Player:
 PROPOSALS: dict[str, Callable[[Array, Array, Array], Array]] = {
     "pure": _pure,
     "midpoint": _midpoint,
-    "pivoting": _pivoting,
+    "pivoting": lambda upper, lower, limit: _nash(lemke_howson, upper, lower),
     "regret-matching": regret_matching,
-    "exact": _exact,
+    "exact": lambda upper, lower, limit: _nash(exact_lemke_howson, upper, lower),
 }
 
 
 # Linear programming: minimize <sigma, cost> over all CCE, many games in one block-diagonal program
 
 MOST_GAMES = 200  # per program; larger programs cost more per game
-MOST_COEFFICIENTS = 400_000  # per program; the solver needs about 200 bytes for each
+MOST_COEFFICIENTS = 400_000  # per program, for 100 MB; the solver needs about 200 bytes for each
 FINE, DEFAULT = 1e-10, 1e-7  # feasibility tolerances of the solver
 
 
@@ -350,15 +345,11 @@ def cce_by_lp(upper: Array, lower: Array, cost: Array) -> Array:
     upper U, lower L, cost  (B, A1, A2)
     """
     sigma = np.empty(upper.shape)
-    for part in chunks(len(upper), games_per_program(*upper.shape[1:])):
+    _, n_rows, n_columns = upper.shape
+    coefficients = (n_rows + n_columns) * (n_rows * n_columns)  # of one game, see `deviations`
+    for part in chunks(len(upper), min(MOST_GAMES, MOST_COEFFICIENTS // coefficients)):
         sigma[part] = _solve(_unit(upper[part]), _unit(lower[part]), _unit(cost[part]))
     return sigma
-
-
-def games_per_program(n_rows: int, n_columns: int) -> int:
-    """The number of games for which a program takes less than 100 MB, at least 1."""
-    coefficients = (n_rows + n_columns) * (n_rows * n_columns)  # of one game, see `deviations`
-    return max(1, min(MOST_GAMES, MOST_COEFFICIENTS // coefficients))
 
 
 def deviations(upper: Array, lower: Array) -> Array:

@@ -43,10 +43,15 @@ def lemke_howson(row: Array, column: Array) -> tuple[Array, Array]:
     n_rows, n_columns, n_games = row.shape
     answer = np.full((n_rows + n_columns, n_games), np.nan)
     flaw = np.full(n_games, np.inf)
-    starts = zip(_start_labels(n_rows, n_columns), NUDGES, strict=False)
-    for attempt, (label, nudge) in enumerate(starts):
+    # The first action of each player, then the second of each, ... The labels are repeated, since a
+    # label may succeed with a smaller perturbation.
+    labels = sorted(range(n_rows + n_columns), key=lambda k: k if k < n_rows else k - n_rows)
+    # Most random games need fewer pivots than the first limit. The few games with long paths start
+    # again together, which is cheaper than continuing each chunk for one or two games.
+    limit = n_rows + n_columns
+    for label, nudge in zip(cycle(labels), NUDGES, strict=False):
         left = np.flatnonzero(flaw > CLEAN)
-        limit = pivot_limit(n_rows, n_columns, attempt)
+        limit *= 2
         for piece in chunks(len(left), CACHED_PAYOFFS // (n_rows * n_columns)):
             part = left[piece]
             with np.errstate(over="ignore", invalid="ignore"):  # in games that failed
@@ -55,15 +60,6 @@ def lemke_howson(row: Array, column: Array) -> tuple[Array, Array]:
             answer[:, part[better]], flaw[part[better]] = ends[:, better], flaws[better]
     x, y = answer[:n_rows], answer[n_rows:]
     return x / sum_in_order(x), y / sum_in_order(y)
-
-
-def pivot_limit(n_rows: int, n_columns: int, attempt: int) -> int:
-    """Number of pivots after which a path is abandoned; it doubles with every attempt.
-
-    Most random games need fewer than the first limit. The few games with long paths then start
-    again together, which is cheaper than continuing each chunk for one or two games.
-    """
-    return int(2 ** (attempt + 1) * (n_rows + n_columns))
 
 
 def chunks(n_games: int, size: int) -> Iterator[slice]:
@@ -108,15 +104,6 @@ class _Tableau:
         value = np.zeros((len(self.position), len(games)))
         value[self.basis[:, games], np.arange(len(games))] = self.table[:, -2][:, games]
         return value
-
-
-def _start_labels(n_rows: int, n_columns: int) -> list[int]:
-    """Labels to start from: the first action of each player, then the second of each, ...
-
-    The list is repeated, since a label may succeed with a smaller perturbation.
-    """
-    labels = range(n_rows + n_columns)
-    return 3 * sorted(labels, key=lambda k: k if k < n_rows else k - n_rows)
 
 
 def _follow(row: Array, column: Array, first: int, nudge: float, limit: int) -> tuple[Array, Array]:
@@ -224,24 +211,19 @@ def exact_lemke_howson(row: Array, column: Array) -> tuple[Array, Array]:
     """
     n_rows, n_columns, n_games = row.shape
     x, y = np.empty((n_rows, n_games)), np.empty((n_columns, n_games))
-    for game in range(n_games):
-        x[:, game], y[:, game] = _equilibrium(row[..., game], column[..., game])
-    return x, y
-
-
-def _equilibrium(row: Array, column: Array) -> tuple[list[float], list[float]]:
-    """x and y of one game, by the path that starts with label 0."""
-    n_rows, n_columns = row.shape
     of_row, of_column = list(range(n_rows)), list(range(n_rows, n_rows + n_columns))
     unit_r, unit_s = np.eye(n_rows, dtype=object), np.eye(n_columns, dtype=object)
-    x_side = _RationalTableau(np.hstack([_positive(column).T, unit_s]), of_column)
-    y_side = _RationalTableau(np.hstack([unit_r, _positive(row)]), of_row)
-    entering = 0
-    for tableau in cycle((x_side, y_side)):
-        entering = tableau.pivot(entering)
-        if entering == 0:
-            break
-    return x_side.mixture(of_row), y_side.mixture(of_column)
+    for game in range(n_games):
+        a, b = _positive(row[..., game]), _positive(column[..., game])
+        x_side = _RationalTableau(np.hstack([b.T, unit_s]), of_column)
+        y_side = _RationalTableau(np.hstack([unit_r, a]), of_row)
+        entering = 0  # the path starts with label 0 and ends when it leaves
+        for tableau in cycle((x_side, y_side)):
+            entering = tableau.pivot(entering)
+            if entering == 0:
+                break
+        x[:, game], y[:, game] = x_side.mixture(of_row), y_side.mixture(of_column)
+    return x, y
 
 
 def _positive(payoff: Array) -> WholeNumbers:

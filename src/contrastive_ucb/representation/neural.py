@@ -117,10 +117,6 @@ class Fitted:
     def state_dict(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "shape"}
 
-    @staticmethod
-    def of_state(shape: NeuralClass, state: dict[str, Any]) -> Fitted:
-        return Fitted(shape, **state)
-
     def _read(self, observations: Observations) -> Tensor:
         tensor = torch.from_numpy(np.ascontiguousarray(observations, dtype=np.float32))
         return inputs(self.shape, tensor, self.shift, self.scale)
@@ -338,6 +334,7 @@ def train(
     )
     horizon, room = data.action.shape
     count, is_shared = recipe.batch_size, recipe.sampler == "shared"
+    loss, slopes = (shared_loss, shared_slopes) if is_shared else (paper_loss, paper_slopes)
     tables = [torch.from_numpy(getattr(data, name)).flatten(0, 1) for name in READ[recipe.sampler]]
     steps = max(recipe.fit_steps, ceil(recipe.epochs * int(data.n.max()) / count))
     for step in range(steps):
@@ -353,16 +350,10 @@ def train(
             following = torch.cat([following, torch.from_numpy(drawn)], 1)
         psi = log_psi(shape, weights, inputs(shape, following, shift, scale))
         optimizer.zero_grad()
-        if is_shared:
-            parts = [phi.detach(), psi[:, :count].detach(), psi[:, count:].detach()]
-            of_phi, positive, negative = shared_slopes(parts[0], parts[1], parts[2])
-            slopes = [of_phi, torch.cat([positive, negative], 1)]
-        else:
-            parts = [phi.detach(), psi.detach(), *label]
-            slopes = list(paper_slopes(parts[0], parts[1], parts[2]))
-        torch.autograd.backward([phi, psi], slopes)
+        parts = [phi.detach(), psi[:, :count].detach(), *(label or [psi[:, count:].detach()])]
+        of_phi, *of_psi = slopes(*parts)
+        torch.autograd.backward([phi, psi], [of_phi, torch.cat(of_psi, 1)])
         optimizer.step()
-    loss = shared_loss if is_shared else paper_loss
     trained = {name: tensor.detach() for name, tensor in weights.items()}
     log_mass = torch.zeros(horizon, shape.rank)
     return Fitted(shape, trained, shift, scale, log_mass, float(loss(*parts).mean()))

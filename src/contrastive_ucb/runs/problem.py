@@ -25,11 +25,10 @@ from contrastive_ucb.core.checks import check_size, hint, kinds_of, typed
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs import DeepSea, Lock, LockGame, LowRankGame, LowRankMDP, RiverSwim
 from contrastive_ucb.envs.continuous import ContinuousMDP
-from contrastive_ucb.envs.finite import kind_of
 from contrastive_ucb.envs.gym_observed import GymObserved
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
-from contrastive_ucb.envs.tabular import load_env
+from contrastive_ucb.envs.tabular import kind_of, load_env
 from contrastive_ucb.runs.spec import RunSpec
 
 if TYPE_CHECKING:

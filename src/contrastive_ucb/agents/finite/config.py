@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from math import inf, isfinite
-from numbers import Real
-from types import NoneType
-from typing import Any, Literal, TypeVar, get_args
+from math import inf
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from contrastive_ucb.core.checks import check_size, kinds_of
+from contrastive_ucb.core.checks import check_kinds, check_range, check_size
 from contrastive_ucb.data.sampler import Density, Sampler
 from contrastive_ucb.envs.batch import Env
 from contrastive_ucb.envs.observed import ObservedEnv
@@ -139,24 +137,15 @@ class AgentConfig(NeuralConfig):
     def __post_init__(self) -> None:
         if self.reward == "learnt":
             object.__setattr__(self, "reward", "learned")
-        for name, kind in kinds_of(type(self)).items():
-            value, parts = getattr(self, name), get_args(kind) or (kind,)
-            if isinstance(parts[0], str):
-                if value not in parts:
-                    raise ValueError(f"{name} must be one of {', '.join(parts)}, got {value!r}")
-            elif value is None and NoneType in parts:
-                continue
-            elif int in parts:
+        check_kinds(self)
+        for name, value in vars(self).items():
+            if isinstance(value, int):
                 check_size(name, value, LEAST.get(name, 1))
-            else:
-                (low, high), positive = RANGES.get(name, (0, inf)), name in POSITIVE
-                is_number = isinstance(value, Real) and not isinstance(value, bool)
-                is_inside = is_number and isfinite(value) and low <= value <= high
-                if not is_inside or (positive and value == 0):
-                    least = f"a finite number of at least {low:g}"
-                    rule = "a positive number" if positive else least
-                    rule += f" and at most {high:g}" if high < inf else ""
-                    raise ValueError(f"{name} must be {rule}, got {value!r}")
+        numbers = [name for name, value in vars(self).items() if isinstance(value, float)]
+        check_range(self, "", **{name: RANGES.get(name, (0, inf)) for name in numbers})
+        for name in POSITIVE:
+            if getattr(self, name, None) == 0:
+                raise ValueError(f"{name} must be a positive number, got 0.0")
         if self.function_class == "finite" and self.features != "contrastive":
             raise ValueError(
                 f"features = {self.features!r} has no effect with function_class = 'finite', which"

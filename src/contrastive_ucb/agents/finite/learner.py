@@ -32,6 +32,7 @@ from contrastive_ucb.agents.finite.tabular_model import TabularModel
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
+from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.data.sampler import Streams, TabularSampler, steps_per_round
 from contrastive_ucb.envs.batch import SeedState
 from contrastive_ucb.envs.finite_twin import one_hot
@@ -163,11 +164,12 @@ class Learner(SeedState, ABC, Generic[C]):
                 "a finite environment has states, not observations; pass representation='neural'"
                 " to represent states as vectors"
             )
-        bounds = self.model.q_bounds(kept, step, observations)
-        if bounds is None:
+        if kept not in self.model.kept:
             n_joint = self.model.shape[-1]
             policy = np.full((len(observations), n_joint), 1 / n_joint)
             return policy, [np.zeros(len(policy)) for _ in self.model.action_shape]
+        with one_thread():
+            bounds = self.model.kept[kept].bounds(step, observations, self.envs[0].rewards)
         policy = self._choose(step, bounds, kept)
         return policy, [np.asarray((policy * q).sum(-1)) for q in bounds]
 

@@ -19,9 +19,9 @@ alpha * reward_alpha. With one-hot features it equals the width of `TabularModel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from math import sqrt
 from typing import Any
 
@@ -29,7 +29,7 @@ import numpy as np
 import torch
 
 from contrastive_ucb.agents.finite.config import AgentConfig
-from contrastive_ucb.bonus.elliptical import cholesky, covariance, log_det
+from contrastive_ucb.bonus.elliptical import bonus, cholesky, covariance, elliptical_width, log_det
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.random_streams import restore_stream, stream_state
 from contrastive_ucb.core.runtime import one_thread
@@ -41,10 +41,10 @@ from contrastive_ucb.data.observations import (
 from contrastive_ucb.data.sampler import Streams
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv, Twin, check_observed
-from contrastive_ucb.planning.lookahead import Lookahead, Uncertainty, ahead_of, kernel_on
 from contrastive_ucb.representation.neural import (
     Fitted,
     NeuralClass,
+    Observations,
     Recipe,
     Weights,
     initial_weights,
@@ -53,6 +53,8 @@ from contrastive_ucb.representation.neural import (
 
 REWARD_GAIN = 5.0  # scale of rewards as inputs of psi, similar to that of observations
 REWARD_RIDGE = 0.1  # of the regression of rewards, as in tables: sum of rewards / (visits + 0.1)
+SIGNS = (1.0, -1.0)  # of the bonus in the upper bound and, in games, the lower one
+KnownReward = Callable[[int, Array], Array]  # step h, observations (n, D) -> (n, A)
 
 
 class NeuralModel:
@@ -77,8 +79,8 @@ class NeuralModel:
         self.shape = (1, env.horizon, self.n_draws, env.n_joint)
         self.action_shape = env.action_shape
         self.initial = np.full((1, self.n_draws), 1 / self.n_draws)
-        self.neural_class, self.recipe = make_class(config, env), make_recipe(config)
-        self.negatives = make_negatives(config, env)
+        self.neural_class, self.negatives = make_class(config, env), make_negatives(config, env)
+        self.recipe = Recipe(**{f.name: getattr(config, f.name) for f in fields(Recipe)})
         self.data = ObservationData(
             env.horizon, env.size, self.neural_class.extra, self.recipe.sampler == "paper"
         )
@@ -129,8 +131,7 @@ class NeuralModel:
         trained = train(
             start, self.neural_class, self.data, self.negatives, recipe, self._stream("batch")
         )
-        draws = self._stream("draws")
-        nodes = planning_nodes(self.data, self.negatives, self.n_draws, draws)
+        nodes = self.negatives.nodes(self.data, self.n_draws, self._stream("draws"))
         self.fitted = trained.gauged(nodes)
         check_finite(self.fitted, self.n_rounds)
         self.states = np.concatenate([self._first_states(), nodes[:-1, :, : self.env.size]])
@@ -162,13 +163,6 @@ class NeuralModel:
         low = None if ceiling is None else (len(values) == 2) * -ceiling
         policy = Lookahead(self.fitted, self.uncertainty, ahead, low, ceiling)
         self.kept = {**self.kept, **dict.fromkeys(names, policy)}
-
-    def q_bounds(self, name: str, step: int, observations: Array) -> list[Array] | None:
-        """Q-upper (n, A), and in games Q-lower, of a stored policy; None before the first round."""
-        if name not in self.kept:
-            return None
-        with one_thread():
-            return self.kept[name].bounds(step, observations, self.env.rewards)
 
     def kernel_on_twin(self, twin: Twin) -> Kernel | None:
         """P^ between the states of the finite twin; None if P^- has no density there."""
@@ -257,8 +251,118 @@ class NeuralModel:
         )
 
 
+# The policy of a round at any observation
+#
+# V_{h+1} is used only in P^V(z) = phi^(z)' w_h with the vector w_h = E_{s' ~ P^-}[psi~(s')
+# V_{h+1}(s')] of d numbers per step. So
+#
+#     Q_h(o, a) = r_h(o, a) +- beta_h(o, a) + phi^_h(o, a)' w_h
+#
+# at any observation, and the policy of a round is stored as its networks, a Cholesky factor and w.
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """beta_h and the learned r_h, both functions of phi^.
+
+    chol         (H, d, d)  Cholesky factor of Sigma_h
+    scale, cap              gamma_k and 2H
+    reward       (H, d)     weights of the ridge regression of rewards on phi^; None: known
+    reward_chol  (H, d, d)  Cholesky factor of lambda_k I + the sum of phi^ phi^' over all data, for
+                            the width of the learned reward; the regression itself uses another
+                            ridge
+    reward_scale            the factor of that width, alpha * reward_alpha
+    """
+
+    chol: Array
+    scale: float
+    cap: float
+    reward: Array | None = None
+    reward_chol: Array | None = None
+    reward_scale: float = 0.0
+
+    def beta(self, phi: Array, steps: slice) -> Array:
+        """min{gamma ||phi^||, 2H} plus the width of the learned reward.   (H', n, d) -> (H', n)"""
+        features = torch.from_numpy(phi)
+        width = elliptical_width(features, torch.from_numpy(self.chol[steps]))
+        beta = bonus(width, self.scale, self.cap).numpy()
+        if self.reward_chol is not None:
+            reward_width = elliptical_width(features, torch.from_numpy(self.reward_chol[steps]))
+            beta = beta + self.reward_scale * reward_width.numpy()
+        return np.asarray(beta)
+
+
+@dataclass(frozen=True)
+class Lookahead:
+    """Q-upper (and in games Q-lower) of one round at any observation.
+
+    ahead      (n, H, d)  w_h of each bound, the upper one first
+    low, high  (H,)       the range of Q; None: not clipped
+    """
+
+    fitted: Fitted
+    uncertainty: Uncertainty
+    ahead: Array
+    low: Array | None
+    high: Array | None
+
+    def bounds(self, step: int, observations: Array, known: KnownReward) -> list[Array]:
+        """Q-upper, and in games Q-lower, at one step.   observations (n, D) -> (n, A)"""
+        phi = self.fitted.at(step).features(observations[None])[0]  # (n, A, d)
+        at = slice(step, step + 1)
+        beta = self.uncertainty.beta(phi.reshape(1, -1, phi.shape[-1]), at).reshape(phi.shape[:2])
+        weights = self.uncertainty.reward
+        reward = known(step, observations) if weights is None else phi @ weights[step]
+        bounds = []
+        for sign, ahead in zip(SIGNS, self.ahead, strict=False):
+            q = reward + sign * beta + phi @ ahead[step]
+            if self.low is not None and self.high is not None:
+                q = np.clip(q, self.low[step], self.high[step])
+            bounds.append(q)
+        return bounds
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            **vars(self),
+            "fitted": self.fitted.state_dict(),
+            "uncertainty": vars(self.uncertainty),
+        }
+
+    @staticmethod
+    def of_state(shape: NeuralClass, state: dict[str, Any]) -> Lookahead:
+        fitted = Fitted(shape, **state["fitted"])
+        return Lookahead(
+            **{**state, "fitted": fitted, "uncertainty": Uncertainty(**state["uncertainty"])}
+        )
+
+
+def kernel_on(fitted: Fitted, states: Observations, nodes: Observations) -> Kernel:
+    """P^ between finitely many observations: current states and next states of every step.
+
+    states  (H, m, D)  at steps 1..H
+    nodes   (H, m, D)  at steps 2..H+1, equal shares of P^-
+
+    returns features (1, H, m A, d) and measures (1, H, d, m)
+    """
+    phi = fitted.features(states)
+    return Kernel(phi.reshape(1, len(phi), -1, phi.shape[-1]), fitted.measures(nodes)[None])
+
+
+def ahead_of(kernel: Kernel, values: Array) -> Array:
+    """w_h = sum over the nodes of psi^_h V_{h+1}, zero at the last step.
+
+    kernel of one seed, values (H, m) at the states; returns (H, d)
+    """
+    assert kernel.measures is not None
+    later = np.concatenate([values[1:], np.zeros_like(values[:1])])
+    return np.asarray(np.matmul(kernel.measures[0], later[..., None])[..., 0])
+
+
+# From a configuration of `resolve` to its parts
+
+
 def make_class(config: Any, env: ObservedEnv) -> NeuralClass:
-    """The architecture of the networks, from a configuration of `resolve`."""
+    """The architecture of the networks."""
     if config.harmonics:
         env.check_bounded(f"harmonics = {config.harmonics}")
     return NeuralClass(
@@ -273,11 +377,6 @@ def make_class(config: Any, env: ObservedEnv) -> NeuralClass:
         low=tuple(env.low.tolist()),
         high=tuple(env.high.tolist()),
     )
-
-
-def make_recipe(config: Any) -> Recipe:
-    """The training settings of the networks, from a configuration of `resolve`."""
-    return Recipe(**{field.name: getattr(config, field.name) for field in fields(Recipe)})
 
 
 def make_negatives(config: AgentConfig, env: ObservedEnv) -> Negatives:
@@ -304,25 +403,6 @@ def check_finite(fitted: Fitted, round_number: int) -> None:
                 f"{subject} a NaN or infinite entry in round {round_number}; lower the"
                 " learning rate"
             )
-
-
-def planning_nodes(
-    data: ObservationData, negatives: Negatives, count: int, random: np.random.Generator
-) -> Array:
-    """The states to plan on at steps 2..H+1   (H, count, D)
-
-    psi'phi is a ratio to the density that the networks were trained with. With stored labels and a
-    density of observations, that is the density of the stored negatives, not that of the current
-    data, so the stored negatives are drawn. A step without any takes the current data.
-    """
-    nodes = negatives.nodes(data, count, random)
-    if not data.labeled or negatives.kind in ("uniform", "gaussian"):
-        return nodes
-    for step, n in enumerate(data.n):
-        stored = data.contrast[step, :n][data.label[step, :n] == 0]
-        if len(stored):
-            nodes[step] = stored[random.integers(len(stored), size=count)]
-    return nodes
 
 
 def _with_reward(rows: Transitions) -> Transitions:

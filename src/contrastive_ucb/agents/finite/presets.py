@@ -1,19 +1,6 @@
 """The algorithms by name. A baseline is Contrastive UCB or ULCB with other settings.
 
-All of them use the same loop and sampler, and so the same number of trajectories:
-- rep-ucb         features by maximum likelihood instead of the contrastive loss (as in Rep-UCB)
-- lsvi-ucb        given the true features; regresses values on them
-- ucbvi           no features: the empirical kernel and a bonus of 1 / sqrt(visits)
-- no-bonus        plans greedily in the learned model
-- epsilon-greedy  no bonus, and 10 % uniform roll-in actions
-- uniform         no bonus, and only uniform roll-in actions
-
-For games, with Contrastive ULCB as the loop:
-- rep-ulcb        features by maximum likelihood
-- omni-vi         given the true features; regresses values on them (as in OMNI-VI)
-- midpoint-nash   the Nash equilibrium of (Q-upper + Q-lower) / 2 instead of a CCE
-- tight-cce       the CCE with the smallest V-upper - V-lower
-- no-bonus, uniform  as above
+All of them use the same loop and sampler, and so the same number of trajectories.
 """
 
 from __future__ import annotations
@@ -29,24 +16,23 @@ from contrastive_ucb.core.checks import check_names, hint
 C = TypeVar("C", bound=AgentConfig)
 Differences = Mapping[str, Mapping[str, Any]]  # of each algorithm from the default configuration
 
-NO_BONUS, UNIFORM = {"alpha": 0.0}, {"alpha": 0.0, "epsilon": 1.0}
 OF_MDPS: Differences = {
     "contrastive-ucb": {},
-    "rep-ucb": {"features": "likelihood"},
-    "lsvi-ucb": {"features": "true"},
-    "ucbvi": {"features": "table"},
-    "no-bonus": NO_BONUS,
-    "epsilon-greedy": {"alpha": 0.0, "epsilon": 0.1},
-    "uniform": UNIFORM,
+    "rep-ucb": {"features": "likelihood"},  # maximum likelihood instead of contrast (Rep-UCB)
+    "lsvi-ucb": {"features": "true"},  # given the true features; regresses values on them
+    "ucbvi": {"features": "table"},  # the empirical kernel and a bonus of 1 / sqrt(visits)
+    "no-bonus": {"alpha": 0.0},  # plans greedily in the learned model
+    "epsilon-greedy": {"alpha": 0.0, "epsilon": 0.1},  # no bonus; 10 % uniform roll-in actions
+    "uniform": {"alpha": 0.0, "epsilon": 1.0},  # no bonus; only uniform roll-in actions
 }
 OF_GAMES: Differences = {
     "contrastive-ulcb": {},
-    "rep-ulcb": {"features": "likelihood"},
-    "omni-vi": {"features": "true"},
-    "midpoint-nash": {"equilibrium": "midpoint"},
-    "tight-cce": {"equilibrium": "tight"},
-    "no-bonus": NO_BONUS,
-    "uniform": UNIFORM,
+    "rep-ulcb": OF_MDPS["rep-ucb"],
+    "omni-vi": OF_MDPS["lsvi-ucb"],  # as in OMNI-VI
+    "midpoint-nash": {"equilibrium": "midpoint"},  # Nash equilibrium of (Q-upper + Q-lower) / 2
+    "tight-cce": {"equilibrium": "tight"},  # the CCE with the smallest V-upper - V-lower
+    "no-bonus": OF_MDPS["no-bonus"],
+    "uniform": OF_MDPS["uniform"],
 }
 FREE = {"epsilon-greedy": "epsilon"}  # the only difference of a preset that can be changed
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from math import log
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -41,15 +40,8 @@ from contrastive_ucb.representation.tabular_fit import (
 )
 
 REWARD_RIDGE = 0.1  # of the regression of rewards on pairs
-
-
-class Representation(Protocol):
-    """Adds the data of each round and fits P^ = psi^'phi^."""
-
-    def add(self, tuples: Tuples) -> None: ...
-    def fit(self) -> Kernel: ...
-    def state_of(self, seed: int) -> dict[str, Any]: ...
-    def load_states(self, states: list[dict[str, Any]]) -> None: ...
+# The estimators of P^: `add` the data of a round, then `fit`
+Representation = CountsModel | FiniteModel | TrueFeaturesModel | TableModel
 
 
 class TabularModel(SeedState):

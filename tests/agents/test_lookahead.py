@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
+from contrastive_ucb.agents.finite.neural_model import Lookahead, Uncertainty, ahead_of, kernel_on
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.kernel import Kernel
-from contrastive_ucb.planning.lookahead import Lookahead, Uncertainty, ahead_of, kernel_on
 from contrastive_ucb.planning.value_iteration import plan
 from contrastive_ucb.representation.neural import Fitted, NeuralClass, initial_weights
 
@@ -34,19 +34,6 @@ def planned() -> tuple[Kernel, np.ndarray, np.ndarray, np.ndarray]:
     return kernel, rewards, *plan(kernel, rewards)
 
 
-def test_planning_on_draws_is_tabular_planning_where_draws_are_all_states() -> None:
-    kernel, rewards, q, _ = planned()
-    table = kernel.table()[0].reshape(H, S, A, S)
-    np.testing.assert_allclose(table.sum(-1), 1, rtol=1e-5)
-    later = np.zeros(S)
-    for h in reversed(range(H)):
-        expected = np.array(
-            [[rewards[0, h, s, a] + table[h, s, a] @ later for a in range(A)] for s in range(S)]
-        )
-        np.testing.assert_allclose(q[0, h], expected, rtol=1e-6)
-        later = expected.max(-1)
-
-
 def uncertainty(**changes: object) -> Uncertainty:
     chol = np.tile(np.linalg.cholesky(np.array([[4.0, 1.0], [1.0, 3.0]])), (H, 1, 1))
     return Uncertainty(**{"chol": chol, "scale": 0.7, "cap": 0.3, **changes})  # type: ignore[arg-type]
@@ -64,16 +51,6 @@ def test_lookahead_at_the_draws_is_what_was_planned_there() -> None:
     for h in range(H):
         [found] = policy.bounds(h, np.eye(S), known)
         np.testing.assert_allclose(found, q[0, h], rtol=1e-5)
-
-
-def test_both_bounds_of_a_game_have_their_own_sign_and_future() -> None:
-    ahead = np.random.default_rng(0).random((2, H, RANK))
-    policy = Lookahead(fitted(), uncertainty(), ahead, None, None)
-    upper, lower = policy.bounds(1, np.eye(S), known)
-    phi = fitted().at(1).features(np.eye(S)[None])[0]
-    beta = uncertainty().beta(phi.reshape(1, -1, RANK), slice(1, 2)).reshape(S, A)
-    np.testing.assert_allclose(upper, known(1, np.eye(S)) + beta + phi @ ahead[0, 1])
-    np.testing.assert_allclose(lower, known(1, np.eye(S)) - beta + phi @ ahead[1, 1])
 
 
 def test_beta_is_the_formula_with_its_cap_and_the_width_of_the_reward() -> None:
