@@ -70,8 +70,8 @@ class Facts:
         lines_of_paper = ", ".join(dict.fromkeys(row.paper for row in rows))
         listed = to_markdown(table(header, lines)).rstrip()
         return (
-            f"{listed}\n\n<details><summary>Paper: {lines_of_paper}. Command: <code>cucb verify {fact}"
-            f"</code>. Runs</summary>{settings}</details>"
+            f"{listed}\n\n<details><summary>Paper: {lines_of_paper}. Command: <code>cucb verify"
+            f" {fact}</code>. Runs</summary>{settings}</details>"
         )
 
     def pivot(self, name: str) -> str:

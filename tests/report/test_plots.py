@@ -100,6 +100,15 @@ def test_lines_of_seeds_and_how_many_solved_the_task() -> None:
     np.testing.assert_allclose(line(axes, "contrastive-ucb: solved by 2 of 3 seeds")[1], [0, 1, 1])
 
 
+def test_a_mean_without_an_interval_has_no_error_bar() -> None:
+    """Unknown intervals once were drawn as intervals of width 0."""
+    means = published_means()
+    means.loc[means["method"] == "SPR", ["low", "high"]] = 0.5, 0.7
+    _, bars = mean_figure(means, "T", "score").axes[0].containers
+    drawn = bars.errorbar.lines[2][0].get_segments()
+    assert sum(len(segment) > 0 for segment in drawn) == 1
+
+
 @pytest.fixture(scope="module")
 def scores() -> list[Scores]:
     random = np.random.default_rng(0)
