@@ -22,26 +22,9 @@ from contrastive_ucb.core.runtime import versions
 from contrastive_ucb.report import atari, plots, scores
 from contrastive_ucb.report import tables as tab
 from contrastive_ucb.report.load import Loaded, read_facts
-from contrastive_ucb.report.scores import (
-    FEW_RUNS,
-    KINDS,
-    RETURN,
-    Kind,
-    finished,
-    missing_runs,
-)
+from contrastive_ucb.report.scores import FEW_RUNS, KINDS, RETURN, Kind, finished, missing_runs
 from contrastive_ucb.stats.aggregate import Scores
 
-CONSTANTS = {
-    name: getattr(module, name)
-    for module, names in {
-        scores: ("BINS", "FEW_RUNS", "MIN_RUNS", "PAIR_RESAMPLES", "RESAMPLES", "SEED_RESAMPLES"),
-        plots: ("BAND_NOTE", "LOG_NOTE"),
-        tab: ("N_BEST",),
-        atari: ("EPISODES",),
-    }.items()
-    for name in names
-}
 FINITE_CURVES = {
     "gap": "gap of the policy",
     "zeta": "model error zeta",
@@ -61,7 +44,8 @@ def render(name: str, suffix: str = ".html", **data: Any) -> str:
     )
     env.filters |= {"inline": inline, "line": lambda text: " ".join(text.split()), "tex": tab.tex}
     env.filters |= {"markdown": tab.to_markdown, "looks": tab.looks}
-    env.globals |= CONSTANTS
+    for module in (scores, plots, tab, atari):
+        env.globals |= {key: value for key, value in vars(module).items() if key.isupper()}
     assert env.loader is not None
     script = env.loader.get_source(env, "sort.js")[0]
     return env.get_template(f"{name}.j2").render(
@@ -97,11 +81,12 @@ def report_files(loaded: Loaded, out: Path, command: str, facts: Path | None) ->
     """
     runs, missing, draw = loaded.runs, missing_runs(loaded.runs), out.suffix == ".html"
     csv, beside = tab.scores_csv(runs, missing), out.with_suffix(".csv")
-    begun, kinds = runs[runs["status"] != "planned"], []
-    for kind in KINDS.values():
-        own = finished(runs[runs["kind"] == kind.name])
-        if len(own):
-            kinds.append(_kind_data(own, loaded.curves, missing, kind, draw))
+    begun, by_kind = runs[runs["status"] != "planned"], finished(runs).groupby("kind")
+    kinds = [
+        _kind_data(by_kind.get_group(name), loaded.curves, missing, kind, draw)
+        for name, kind in KINDS.items()
+        if name in by_kind.groups
+    ]
     page = render(
         "report",
         out.suffix,
@@ -143,18 +128,15 @@ def comparison_data(shared: Sequence[Scores], kind: Kind, draw: bool) -> dict[st
     """Performance profiles and probabilities of improvement of methods on the same tasks."""
     if not shared or not draw:
         return None
-    pairs = scores.improvements(shared, kind.sign) if len(shared) > 1 else None
-    estimates = [] if pairs is None else list(pairs.itertuples())
+    pairs = tab.with_text(scores.improvements(shared, kind.sign))
     return {
         "kind": kind,
         "tasks": shared[0].tasks,
         "names": [one.name for one in shared],
         "least": _least(shared),
         "profile": plots.to_svg(plots.profile_figure(shared, kind.score)),
-        "improvement": "" if pairs is None else plots.to_svg(plots.improvement_figure(pairs)),
-        "pairs": "; ".join(
-            f"{r.x} over {r.y} {tab.estimate_text(r.value, r.low, r.high)}" for r in estimates
-        ),
+        "improvement": plots.to_svg(plots.improvement_figure(pairs)) if len(pairs) else "",
+        "pairs": "; ".join(pairs["x"] + " over " + pairs["y"] + " " + pairs["text"]),
     }
 
 
@@ -162,12 +144,11 @@ def _kind_data(
     own: pd.DataFrame, curves: pd.DataFrame, missing: pd.DataFrame, kind: Kind, draw: bool
 ) -> dict[str, Any]:
     """Curves, scores, and comparisons of the runs of one kind."""
-    by_agent = scores.scores_by_agent(own)
+    by_agent, is_atari = scores.scores_by_agent(own), kind.name == "atari"
     shared = scores.comparable(by_agent)
-    several = bool(shared) and len(shared[0].tasks) > 1
+    has_several_tasks = bool(shared) and len(shared[0].tasks) > 1
+    aggregates = scores.aggregate(shared, kind.goal) if has_several_tasks else None
     tasks, n_agents = tab.task_table(own, kind), own["agent_name"].nunique()
-    is_atari = kind.name == "atari"
-    compared = shared if several or len(shared) > 1 else []
     return {
         "kind": kind,
         "shown": kind.score if kind.name == "mdp" else kind.raw,
@@ -180,10 +161,14 @@ def _kind_data(
         "tasks": tasks if tasks.shape[1] > 2 and not is_atari else None,
         "n_agents": n_agents,
         "has_controls": n_agents + 1 < tasks.shape[1],
-        "aggregates": _aggregates(shared, kind, draw) if several else None,
+        "aggregates": None if aggregates is None else figure_data(
+            aggregates, plots.aggregates_figure(aggregates, kind.score) if draw else None
+        ),
+        "n_tasks": len(shared[0].tasks) if shared else 0,
         "left_out": [one.name for one in by_agent if one.name not in {s.name for s in shared}],
-        "several": several,
-        "comparison": comparison_data(compared, kind, draw),
+        "comparison": comparison_data(
+            shared if has_several_tasks or len(shared) > 1 else [], kind, draw
+        ),
     }  # fmt: skip
 
 
@@ -219,19 +204,12 @@ def _curves(own: pd.DataFrame, measured: pd.DataFrame, kind: Kind) -> list[dict[
     return figures
 
 
-def _aggregates(shared: Sequence[Scores], kind: Kind, draw: bool) -> dict[str, Any]:
-    aggregates = scores.aggregate(shared, kind.goal)
-    figure = plots.aggregates_figure(aggregates, kind.score) if draw else None
-    return figure_data(aggregates, figure) | {"n_tasks": len(shared[0].tasks)}
-
-
 def figure_data(aggregates: pd.DataFrame, figure: Figure | None) -> dict[str, Any]:
     """A figure of aggregates, its description for screen readers, and the table of its numbers."""
-    rows = aggregates[aggregates["statistic"] == "mean"].itertuples()
-    means = [f"{r.method} {tab.estimate_text(r.value, r.low, r.high)}" for r in rows]
+    means = tab.with_text(aggregates[aggregates["statistic"] == "mean"])
     return {
         "svg": "" if figure is None else plots.to_svg(figure),
-        "alt": f"Means: {'; '.join(means)}.",
+        "alt": f"Means: {'; '.join(means['method'] + ' ' + means['text'])}.",
         "table": tab.aggregate_table(aggregates),
     }
 

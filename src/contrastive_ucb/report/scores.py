@@ -112,19 +112,26 @@ def score_runs(runs: pd.DataFrame) -> pd.DataFrame:
     named = runs.merge(names, on="identity", how="left")
     for column in ("task", "agent"):
         named[f"{column}_name"] = named[f"{column}_name"].fillna(named[column])
-    done = finished(named).to_dict("records")
-    bare = {run["task_name"] for run in done if not run.get("optimal_value", np.nan) > 0}
-    columns = ["kind", "raw", "score"]
-    numbers = pd.DataFrame(
-        [_numbers(run, run["task_name"] in bare) for run in done],
-        columns=columns,
-        index=finished(named).index,
-    )
-    named[columns] = numbers.reindex(named.index)
-    keys = named[["task_name", "agent", "agent_name", "seed"]].itertuples(index=False)
-    places = [(natural(key[0]), *agent_order(key[1]), *key[2:]) for key in keys]
-    order = sorted(range(len(named)), key=places.__getitem__)
-    return named.iloc[order].reset_index(drop=True)
+    named = named.join(_numbers(finished(named)))
+    return _ordered(named, "task_name", "agent", "agent_name", "seed")
+
+
+def _numbers(runs: pd.DataFrame) -> pd.DataFrame:
+    """The kind of finished runs, their raw numbers and their scores."""
+    names = ["evaluation.mean", "average_regret", "average_gap", "optimal_value"]
+    evaluation, regret, gap, best = runs.reindex(columns=names).astype(float).to_numpy().T
+    games = runs["task"].map(game_of)
+    # One run without a V* above 0 makes the whole task raw.
+    is_bare = runs["task_name"].isin(runs.loc[~(best > 0), "task_name"])
+    is_deep, is_mdp = ~np.isnan(evaluation), ~np.isnan(regret)
+    tests = {"atari": is_deep & games.notna(), "deep": is_deep, "regret": is_mdp & is_bare}
+    kinds = np.select([*tests.values(), is_mdp], [*tests, "mdp"], "game")
+    raw = np.select([is_deep, is_mdp], [evaluation, regret], gap)
+    score, earned = raw.copy(), kinds == "mdp"
+    score[earned] = 1 - raw[earned] / best[earned]
+    for at in np.flatnonzero(kinds == "atari"):
+        score[at] = normalise(games.iloc[at], raw[at])
+    return pd.DataFrame({"kind": kinds, "raw": raw, "score": score}, runs.index)
 
 
 def finished(runs: pd.DataFrame) -> pd.DataFrame:
@@ -269,9 +276,15 @@ def missing_runs(runs: pd.DataFrame) -> pd.DataFrame:
 
 def sorted_gaps(missing: pd.DataFrame) -> pd.DataFrame:
     """Missing runs in the order of tables."""
-    names = list(zip(missing["task_name"], missing["agent_name"], strict=True))
-    order = sorted(range(len(names)), key=lambda at: (natural(names[at][0]), names[at][1]))
-    return missing.iloc[order].reset_index(drop=True)
+    return _ordered(missing, "task_name", "agent_name")
+
+
+def _ordered(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The rows sorted by these columns."""
+    keys: dict[str, Any] = {"task_name": natural, "agent": agent_order}
+    parts = [frame[name].map(keys.get(name, lambda value: value)) for name in columns]
+    places = list(zip(*parts, strict=True))
+    return frame.iloc[sorted(range(len(places)), key=places.__getitem__)].reset_index(drop=True)
 
 
 def commands_of(run: Mapping[str, Any], seeds: Sequence[int]) -> tuple[str, ...]:
@@ -333,20 +346,3 @@ def _distinct(
         with_settings(name, {key: one.get(key) for key in sorted(differing.get(name, ()))})
         for name, one in zip(names, settings, strict=True)
     ]
-
-
-def _numbers(run: Mapping[str, Any], is_bare: bool) -> tuple[str, float, float]:
-    """The kind of a finished run, its raw number and its score.
-
-    is_bare  whether a finished run of the task has no V* above 0
-    """
-    if pd.notna(run.get("evaluation.mean")):
-        kind = "deep" if game_of(run["task"]) is None else "atari"
-    elif pd.notna(run.get("average_regret")):
-        kind = "regret" if is_bare else "mdp"
-    else:
-        kind = "game"
-    raw = float(run[KINDS[kind].key])
-    if kind == "atari":
-        return kind, raw, float(normalise(run["task"], raw))
-    return kind, raw, 1 - raw / run["optimal_value"] if kind == "mdp" else raw
