@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from theory import Record
 
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.report.plots import (
@@ -23,7 +22,7 @@ from contrastive_ucb.report.plots import (
 )
 from contrastive_ucb.report.scores import natural
 from contrastive_ucb.stats.control_scores import NAMES
-from results import Locks, Runs, agent_name, run_scores, trajectories
+from results import Locks, Records, Runs, agent_name, of_folder, run_scores, trajectories
 
 MARKS = "xv+1"  # of algorithms that used their whole budget
 FIGURES = {  # by the prefix of the task
@@ -69,19 +68,19 @@ def _draw(axes: Axes, algo: str, by_horizon: Mapping[int, Runs], mark: str) -> N
         axes.plot(list(shut), list(shut.values()), mark, color=color, label=f"{algo}: not opened")
 
 
-def learning_curves(records: Iterable[Record]) -> dict[Path, Figure]:
+def learning_curves(records: Records) -> dict[Path, Figure]:
     """Training returns of SPR and of SPR-UCB with each bonus, one panel per task, by file."""
-    records = list(records)
-    stored = [[run for run in one.get("runs", []) if "curve" in run] for one in records]
+    trained = [*of_folder(records, "deep"), *of_folder(records, "minatar")]
+    stored = [[run for run in one["runs"] if "curve" in run] for one in trained]
     groups = [runs for runs in stored if runs and runs[0]["algo"] in ("spr", "spr-ucb")]
     groups.sort(key=lambda runs: (natural(runs[0]["env"]), runs[0]["steps"], agent_name(runs[0])))
     lengths: dict[str, set[int]] = {}
     for runs in groups:
         lengths.setdefault(runs[0]["env"], set()).add(runs[0]["steps"])
     controls: dict[str, dict[str, float]] = {}
-    for record in records:
-        if record.get("runs") and record["runs"][0]["algo"] in NAMES:
-            run = record["runs"][0]
+    for record in trained:
+        run = record["runs"][0]
+        if run["algo"] in NAMES:
             controls.setdefault(run["env"], {})[agent_name(run)] = float(run_scores(record).mean())
     curves: dict[Path, dict[str, dict[str, tuple[IntArray, Array]]]] = {}
     levels: dict[str, Mapping[str, float]] = {}

@@ -58,11 +58,3 @@ def test_links_out_of_docs_lead_into_the_site(hooks: ModuleType) -> None:
     assert seen("![a](../../results/theory/a.svg)") == "![a](../files/results/theory/a.svg)"
     assert seen("[a](../../CHANGELOG.md#x)") == "[a](../project/changelog.md#x)"
     assert seen("[a](locks.md) [b](https://a.org/b)") == "[a](locks.md) [b](https://a.org/b)"
-
-
-def test_tutorials_that_do_not_exist_are_left_out(hooks: ModuleType, tmp_path: Path) -> None:
-    nav = [{"A": "a.md"}, {"Tutorials": ["tutorials/index.md", "tutorials/1.py"]}]
-    assert hooks._existing(nav, tmp_path) == nav[:1]
-    (tmp_path / "tutorials").mkdir()
-    (tmp_path / "tutorials" / "1.py").touch()
-    assert hooks._existing(nav, tmp_path) == [{"A": "a.md"}, {"Tutorials": ["tutorials/1.py"]}]
