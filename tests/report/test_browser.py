@@ -1,23 +1,16 @@
 """The pages in a real browser: all is seen, nothing is cut off, tables sort, nobody phones home."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from report.browser import FLAGS, LAYOUT, find_chromium, opened
+from report.browser import LAYOUT, opened
 from report.pages import PAGES, make_page
 
 from contrastive_ucb.report.pages import render
 from contrastive_ucb.report.tables import NOTHING
 from contrastive_ucb.report.tables import table as make_table
-
-CHROMIUM = find_chromium()
-if CHROMIUM is None:
-    pytest.skip(
-        "there is no chromium on the path; install it or set CUCB_CHROMIUM", allow_module_level=True
-    )
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 PHONE, DESK = 400, 1400
 COLUMN = "rows => rows.map(row => row.cells[{}].textContent.trim())"
@@ -29,14 +22,6 @@ def small_page(frame: Any, figures: Sequence[dict[str, Any]] = ()) -> str:
     texts = {"title": "T", "background": [], "notes": []}
     sections = [{**part, "figures": figures}]
     return render("demo", content=texts, sections=sections, agents=[], commands=[])
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
