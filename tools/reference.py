@@ -24,7 +24,7 @@ from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig, Neural
 from contrastive_ucb.agents.simple.config import SIZES, SimpleConfig
 from contrastive_ucb.cli import COMMANDS, main
 from contrastive_ucb.cli.solve import ENVIRONMENTS
-from contrastive_ucb.report.agent_table import differences, rows, settings_of
+from contrastive_ucb.report.agent_table import differing_settings, rows
 from contrastive_ucb.report.tables import NOTHING, table, to_markdown
 from contrastive_ucb.runs.problem import DEFAULTS
 
@@ -173,7 +173,7 @@ def agent_settings() -> str:
     """The settings in which the deep agents differ, for each kind of observation."""
     parts = []
     for name, shape in SHAPES.items():
-        (corner, *agents), *body = rows(differences(settings_of(shape)))
+        (corner, *agents), *body = rows(differing_settings(shape))
         lines = [[f"`{setting}`", *values] for setting, *values in body]
         header = [corner, *(f"`{agent}`" for agent in agents)]
         parts.append(f"### {name}\n\n{to_markdown(table(header, lines)).rstrip()}")

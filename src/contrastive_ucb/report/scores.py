@@ -142,8 +142,7 @@ def finished(runs: pd.DataFrame) -> pd.DataFrame:
 def scores_by_agent(runs: pd.DataFrame) -> list[Scores]:
     """The scores of each agent on its tasks, from finished runs of one kind."""
     found = []
-    order = sorted({(agent_order(a), name) for a, name in runs[["agent", "agent_name"]].values})
-    for name in dict.fromkeys(name for _, name in order):
+    for name in _ordered(runs, "agent", "agent_name")["agent_name"].drop_duplicates():
         by_task = dict(list(runs[runs["agent_name"] == name].groupby("task_name")["score"]))
         tasks = tuple(sorted(by_task, key=natural))
         found.append(Scores(name, tasks, tuple(by_task[task].to_numpy() for task in tasks)))
@@ -152,12 +151,13 @@ def scores_by_agent(runs: pd.DataFrame) -> list[Scores]:
 
 def on_shared_tasks(scores: Sequence[Scores]) -> list[Scores]:
     """The same methods restricted to the tasks that all of them have; [] if there are none."""
-    shared = [task for task in scores[0].tasks if all(task in one.tasks for one in scores)]
-    restricted: list[Scores] = []
-    for one in scores if shared else ():
-        by_task = dict(zip(one.tasks, one.runs, strict=True))
-        restricted.append(Scores(one.name, tuple(shared), tuple(by_task[task] for task in shared)))
-    return restricted
+    by_task = {one.name: dict(zip(one.tasks, one.runs, strict=True)) for one in scores}
+    shared = [task for task in scores[0].tasks if all(task in runs for runs in by_task.values())]
+    return [
+        Scores(name, tuple(shared), tuple(runs[task] for task in shared))
+        for name, runs in by_task.items()
+        if shared
+    ]
 
 
 def comparable(scores: Sequence[Scores]) -> list[Scores]:
