@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,8 @@ def render(name: str, suffix: str = ".html", **data: Any) -> str:
         lstrip_blocks=True,
     )
     env.filters |= {"inline": inline, "line": lambda text: " ".join(text.split()), "tex": tab.tex}
-    env.filters |= {"markdown": tab.to_markdown, "looks": tab.looks}
+    env.filters |= {"markdown": tab.to_markdown, "looks": tab.looks, "facts_table": tab.facts_table}
+    env.filters |= {"runs_text": scores.runs_text}
     for module in (scores, plots, tab, atari):
         env.globals |= {key: value for key, value in vars(module).items() if key.isupper()}
     assert env.loader is not None
@@ -95,7 +95,7 @@ def report_files(loaded: Loaded, out: Path, command: str, facts: Path | None) ->
         n_agents=begun["agent_name"].nunique(),
         n_tasks=begun["task_name"].nunique(),
         kinds=kinds,
-        facts=_facts_data(loaded.root, facts),
+        facts=read_facts(loaded.root, facts),
         missing=missing_data(missing, loaded.problems) if len(runs) else None,
         csv=beside.name,
         digest=hashlib.sha256(csv.encode()).hexdigest(),
@@ -214,27 +214,6 @@ def figure_data(aggregates: pd.DataFrame, figure: Figure | None) -> dict[str, An
     }
 
 
-def _facts_data(root: Path, file: Path | None) -> dict[str, Any] | None:
-    measured = read_facts(root, file)
-    if measured is None:
-        return None
-    facts = measured["facts"]
-    made_with = measured.get("versions", {})
-    origin = {
-        "measured on": measured.get("date"),
-        "with": ", ".join(f"{name} {version}" for name, version in made_with.items()),
-    }
-    return {
-        "states": Counter(row.state for row in facts),
-        "n_required": sum(row.required for row in facts),
-        "failed": [row for row in facts if row.required and row.state != "holds"],
-        "table": tab.facts_table(facts),
-        "file": measured["file"],
-        "origin": "".join(f", {word} {value}" for word, value in origin.items() if value),
-        "commands": [measured["command"]] if measured.get("command") else [],
-    }
-
-
 # --- Table and figures of the paper ---------------------------------------------------------------
 
 
@@ -267,16 +246,8 @@ def reproduced_page(what: str, own: atari.OwnRuns, command: str, suffix: str) ->
         main=main,
         games=atari.games_table(own.scores),
         sources=atari.sources(),
-        own=[
-            {
-                "name": one.name,
-                "per_game": scores.runs_text(one),
-                "n_games": len(one.tasks),
-                "n_runs": int(one.n_runs.sum()),
-                "episodes": tab.episodes_of(own.runs[own.runs["agent_name"] == one.name]),
-            }
-            for one in shown
-        ],
+        own=shown,
+        episodes={name: tab.episodes_of(runs) for name, runs in own.runs.groupby("agent_name")},
         left_out=[one.name for one in own.scores if one.name not in {s.name for s in shown}],
         least=_least(own.scores),
         other_episodes=atari.other_episodes(own.runs),
