@@ -24,13 +24,13 @@ from contrastive_ucb.report.scores import (
     aggregate,
     commands_of,
     finished,
+    in_order,
     load_scores,
     missing_runs,
     on_shared_tasks,
     runs_text,
     score_runs,
     scores_by_agent,
-    sorted_gaps,
     with_settings,
 )
 from contrastive_ucb.report.tables import NOTHING, episodes_of
@@ -86,7 +86,7 @@ def own_runs(root: Path | None) -> OwnRuns:
     others = [row for row in _missing_games(games) if row["identity"] not in set(gaps["identity"])]
     if others:
         gaps = pd.concat([gaps, pd.DataFrame(others)], ignore_index=True)
-    return OwnRuns(finished(games), sorted_gaps(gaps), loaded.problems)
+    return OwnRuns(finished(games), in_order(gaps, "task_name", "agent_name"), loaded.problems)
 
 
 def as_games(runs: pd.DataFrame) -> pd.DataFrame:

@@ -113,7 +113,7 @@ def score_runs(runs: pd.DataFrame) -> pd.DataFrame:
     for column in ("task", "agent"):
         named[f"{column}_name"] = named[f"{column}_name"].fillna(named[column])
     named = named.join(_numbers(finished(named)))
-    return _ordered(named, "task_name", "agent", "agent_name", "seed")
+    return in_order(named, "task_name", "agent", "agent_name", "seed")
 
 
 def _numbers(runs: pd.DataFrame) -> pd.DataFrame:
@@ -142,7 +142,7 @@ def finished(runs: pd.DataFrame) -> pd.DataFrame:
 def scores_by_agent(runs: pd.DataFrame) -> list[Scores]:
     """The scores of each agent on its tasks, from finished runs of one kind."""
     found = []
-    for name in _ordered(runs, "agent", "agent_name")["agent_name"].drop_duplicates():
+    for name in in_order(runs, "agent", "agent_name")["agent_name"].drop_duplicates():
         by_task = dict(list(runs[runs["agent_name"] == name].groupby("task_name")["score"]))
         tasks = tuple(sorted(by_task, key=natural))
         found.append(Scores(name, tasks, tuple(by_task[task].to_numpy() for task in tasks)))
@@ -271,16 +271,12 @@ def missing_runs(runs: pd.DataFrame) -> pd.DataFrame:
                 first["eval_episodes"] = group["evaluation.episodes"].max()
             own = {name: first[name] for name in columns}
             rows.append({**own, "seeds": seeds, "commands": commands_of(first, seeds)})
-    return sorted_gaps(pd.DataFrame(rows, columns=[*columns, "seeds", "commands"]))
+    missing = pd.DataFrame(rows, columns=[*columns, "seeds", "commands"])
+    return in_order(missing, "task_name", "agent_name")
 
 
-def sorted_gaps(missing: pd.DataFrame) -> pd.DataFrame:
-    """Missing runs in the order of tables."""
-    return _ordered(missing, "task_name", "agent_name")
-
-
-def _ordered(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """The rows sorted by these columns."""
+def in_order(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The rows sorted by these columns, as in tables."""
     keys: dict[str, Any] = {"task_name": natural, "agent": agent_order}
     parts = [frame[name].map(keys.get(name, lambda value: value)) for name in columns]
     places = list(zip(*parts, strict=True))
