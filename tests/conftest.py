@@ -2,8 +2,21 @@
 
 import os
 import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 
 for library in ("OPENBLAS", "MKL", "OMP"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 # Shells have what they start in the background ignore it, and some tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A browser without a window."""
+    from report.browser import started
+
+    with started() as browser:
+        yield browser

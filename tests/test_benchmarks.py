@@ -16,7 +16,7 @@ RATIOS = {
     "theory": {"late_round_over_round_100", "late_memory_over_round_100", "ten_seeds_over_one"},
     "games": {f"{name}_{size}" for name in ("speedup", "max_gap") for size in ("3x3", "10x10")},
     "neural": {"seconds_a_later_round", *neural.TARGETS},
-    "stats": {"by_game_over_package_iqm", "seconds_all_methods"},
+    "stats": {"loop_over_package_iqm", "seconds_all_methods"},
 }
 SMALL = {
     "theory": "--late 200 --rounds 100 --large-rounds 1",

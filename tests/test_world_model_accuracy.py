@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from agents.simple_play import BREAKOUT, learner
+from agents.simple_play import learner
 
 from benchmarks.world_model_accuracy import model_accuracy
 from contrastive_ucb.data.history import read_windows
@@ -102,32 +102,6 @@ def test_predictions_are_means_over_draws_of_the_bits(monkeypatch: pytest.Monkey
     assert got.end_nats == pytest.approx(np.log(2), rel=1e-5)
     assert got.reward_nats == pytest.approx(np.log(2), rel=1e-5)
     assert got.reward_error == pytest.approx(0.25, rel=1e-4)
-
-
-@pytest.mark.parametrize("env", ["DeepSea-5", "CartPole-v1"])
-def test_copy_baseline_of_vector_observations(env: str) -> None:
-    agent, known = learner(env)
-    agent.world.measure(known)
-    got = model_accuracy(agent.world, known, known, rng())
-    assert got.frame_nats_copy > 0
-    assert got.frame_error_copy > 0
-
-
-def test_a_small_model_of_breakout_is_better_than_all_baselines() -> None:
-    """After 250 updates on 1,500 steps of uniform actions."""
-    settings = {"width": 16, "model_hidden": 64, "bits": 8}
-    settings |= {"model_batch": 64, "replay_capacity": 4000}
-    agent, known = learner(BREAKOUT, steps=1500, **settings)
-    _, held_out = learner(BREAKOUT, steps=300, seed=7, **settings)
-    for _ in range(250):
-        agent.update_model(known)
-    got = model_accuracy(agent.world, known, held_out, rng())
-    assert got.frame_error < 0.5 * got.frame_error_copy
-    assert got.frame_nats < 0.5 * got.frame_nats_copy
-    for baseline in (got.reward_error_constant, got.reward_error_usual, got.reward_error_copy):
-        assert got.reward_error < 0.9 * baseline
-    assert got.reward_nats < got.reward_nats_constant
-    assert got.end_nats < got.end_nats_constant
 
 
 # Committed results

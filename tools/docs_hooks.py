@@ -48,12 +48,6 @@ EXTERNAL_SCRIPT = re.compile(
 )
 
 
-def on_config(config: Any) -> Any:
-    """Leave tutorials that do not exist out of the navigation."""
-    config["nav"] = _existing(config["nav"], Path(config["docs_dir"]))
-    return config
-
-
 def on_files(files: Files, config: Any) -> Files:
     """Add pages and figures that are outside of docs/."""
     for page, source in PROJECT_PAGES.items():
@@ -92,23 +86,6 @@ def _mathml(found: re.Match[str]) -> str:
     return math if block is None else f'<div class="arithmatex">{math}</div>'
 
 
-def _existing(entries: list[Any], docs: Path) -> list[Any]:
-    """The navigation without tutorials that are not there, and without empty sections."""
-    kept = []
-    for entry in entries:
-        if isinstance(entry, str):
-            if entry.startswith("tutorials/") and not (docs / entry).exists():
-                continue
-            kept.append(entry)
-            continue
-        ((title, content),) = entry.items()
-        if isinstance(content, list):
-            content = _existing(content, docs)
-        if content:
-            kept.append({title: content})
-    return kept
-
-
 def _relinked(text: str, source: str, page: str) -> str:
     """The text of the file `source` of the repository with links as seen from the page."""
 
@@ -125,11 +102,9 @@ def _relinked(text: str, source: str, page: str) -> str:
 
 def _place(path: str) -> str | None:
     """Where a file of the repository is in the site, or None to keep the link as it is."""
-    for page, source in PROJECT_PAGES.items():
-        if path == source:
-            return page
-    if path == "README.md":
-        return "index.md"
+    places = {source: page for page, source in PROJECT_PAGES.items()} | {"README.md": "index.md"}
+    if path in places:
+        return places[path]
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     folder, _, name = path.partition("/")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from theory import Record
 
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.report.plots import (
-    Curves,
-    Levels,
     color_of,
     drawn,
     palette,
@@ -22,8 +21,8 @@ from contrastive_ucb.report.plots import (
     plain_ticks,
 )
 from contrastive_ucb.report.scores import natural
-from contrastive_ucb.stats.control_scores import NAMES
-from results import Locks, Runs, agent_name, run_scores, trajectories
+from contrastive_ucb.stats.control_scores import control_scores
+from results import Locks, Records, Runs, agent_name, of_folder, trajectories
 
 MARKS = "xv+1"  # of algorithms that used their whole budget
 FIGURES = {  # by the prefix of the task
@@ -69,46 +68,34 @@ def _draw(axes: Axes, algo: str, by_horizon: Mapping[int, Runs], mark: str) -> N
         axes.plot(list(shut), list(shut.values()), mark, color=color, label=f"{algo}: not opened")
 
 
-def learning_curves(records: Iterable[Record]) -> dict[Path, Figure]:
+def learning_curves(records: Records) -> dict[Path, Figure]:
     """Training returns of SPR and of SPR-UCB with each bonus, one panel per task, by file."""
-    records = list(records)
-    stored = [[run for run in one.get("runs", []) if "curve" in run] for one in records]
+    trained = [*of_folder(records, "deep"), *of_folder(records, "minatar")]
+    stored = [[run for run in one["runs"] if "curve" in run] for one in trained]
     groups = [runs for runs in stored if runs and runs[0]["algo"] in ("spr", "spr-ucb")]
     groups.sort(key=lambda runs: (natural(runs[0]["env"]), runs[0]["steps"], agent_name(runs[0])))
-    lengths: dict[str, set[int]] = {}
-    for runs in groups:
-        lengths.setdefault(runs[0]["env"], set()).add(runs[0]["steps"])
-    controls: dict[str, dict[str, float]] = {}
-    for record in records:
-        if record.get("runs") and record["runs"][0]["algo"] in NAMES:
-            run = record["runs"][0]
-            controls.setdefault(run["env"], {})[agent_name(run)] = float(run_scores(record).mean())
+    lengths = Counter(env for env, _ in {(runs[0]["env"], runs[0]["steps"]) for runs in groups})
     curves: dict[Path, dict[str, dict[str, tuple[IntArray, Array]]]] = {}
-    levels: dict[str, Mapping[str, float]] = {}
+    levels: dict[str, dict[str, float]] = {}
     for runs in groups:
         env, steps = runs[0]["env"], runs[0]["steps"]
         name = env.removeprefix("MinAtar/").removesuffix("-v1")
-        task = name if len(lengths[env]) == 1 else f"{name}, {steps:,}"
+        task = name if lengths[env] == 1 else f"{name}, {steps:,}"
         file = FIGURES[next(prefix for prefix in FIGURES if env.startswith(prefix))]
         lines = curves.setdefault(file, {}).setdefault(task, {})
         lines[agent_name(runs[0])] = _filled([run["curve"] for run in runs], steps)
-        levels[task] = controls.get(env, {})
-    return {file: _figure(own, levels) for file, own in curves.items()}
-
-
-def _figure(curves: Curves, levels: Levels) -> Figure:
-    agents = sorted({agent for lines in curves.values() for agent in lines})
-    label = "return of training episodes"
-    styles = palette(agents)
-    return panels(curves, styles=styles, xlabel="steps", ylabel=label, levels=levels)
+        controls = sorted(control_scores().get(env, {}).items())
+        levels[task] = {name: float(scores.mean()) for name, scores in controls}
+    labels: Any = {"xlabel": "steps", "ylabel": "return of training episodes", "levels": levels}
+    return {
+        file: panels(own, styles=palette(sorted(set().union(*own.values()))), **labels)
+        for file, own in curves.items()
+    }
 
 
 def _filled(curves: Sequence[Sequence[Any]], steps: int) -> tuple[IntArray, Array]:
     """Interval ends (n,) and values (n_seeds, n); empty intervals repeat the one before."""
-    values = np.array(curves, dtype=np.float64)  # None becomes NaN
-    for at in range(1, values.shape[1]):
-        gap = np.isnan(values[:, at])
-        values[gap, at] = values[gap, at - 1]
+    values = pd.DataFrame(curves, dtype=float).ffill(axis="columns").to_numpy()
     ends = np.linspace(0, steps, values.shape[1] + 1)[1:].round().astype(np.int64)
     known = ~np.isnan(values).any(0)
     return ends[known], values[:, known]

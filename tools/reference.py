@@ -24,7 +24,7 @@ from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig, Neural
 from contrastive_ucb.agents.simple.config import SIZES, SimpleConfig
 from contrastive_ucb.cli import COMMANDS, main
 from contrastive_ucb.cli.solve import ENVIRONMENTS
-from contrastive_ucb.report.agent_table import differences, rows, settings_of
+from contrastive_ucb.report.agent_table import differing_settings, rows
 from contrastive_ucb.report.tables import NOTHING, table, to_markdown
 from contrastive_ucb.runs.problem import DEFAULTS
 
@@ -83,7 +83,7 @@ def environment_options() -> str:
             [f"`--{key.replace('_', '-')}`", _value(DEFAULTS[name][key]), text]
             for key, text in options.items()
         ]
-        listed = to_markdown(table(["option", "default", "meaning"], lines)).rstrip()
+        listed = _table(["option", "default", "meaning"], lines)
         sections.append(f"**`{name}`**: {about}\n\n{listed}")
     sections.append("### Options of cucb solve")
     return "\n\n".join([*sections, _fenced(help_of("solve", "file"))])
@@ -92,13 +92,11 @@ def environment_options() -> str:
 # --- Settings ---------------------------------------------------------------------------------
 
 
-def settings_table(kind: type, names: Iterable[str] | None = None, prefix: str = "") -> str:
+def settings_table(kind: type, prefix: str = "") -> str:
     """One row per field of a configuration: default, choices and description."""
     about, hints = descriptions(kind), get_type_hints(kind)
     lines = []
     for field in fields(kind):
-        if names is not None and field.name not in names:
-            continue
         default = field.default
         if default is MISSING and field.default_factory is not MISSING:
             default = field.default_factory()
@@ -110,28 +108,20 @@ def settings_table(kind: type, names: Iterable[str] | None = None, prefix: str =
             if not all(one in text for one in shown):
                 text = f"{text} One of {', '.join(f'`{one}`' for one in shown)}."
         lines.append([f"`{prefix}{field.name}`", _value(default), text])
-    return to_markdown(table(["setting", "default", "meaning"], lines)).rstrip()
+    return _table(["setting", "default", "meaning"], lines)
 
 
 def paper_table(kind: type, names: Iterable[str]) -> str:
     """The same with what the paper uses, and the source of each default."""
-    about = descriptions(kind)
+    about, defaults = descriptions(kind), {field.name: field.default for field in fields(kind)}
     sources = tomllib.loads(SOURCES.read_text(encoding="utf-8"))
     lines = []
     for name in names:
-        default = next(field.default for field in fields(kind) if field.name == name)
         entry = sources[name]
-        lines.append(
-            [
-                f"`{name}`",
-                entry.get("default", _value(default)),
-                entry["paper"],
-                about[name],
-                entry["source"],
-            ]
-        )
+        default = entry.get("default", _value(defaults[name]))
+        lines.append([f"`{name}`", default, entry["paper"], about[name], entry["source"]])
     header = ["setting", "default", "in the paper", "meaning", "source of the default"]
-    return to_markdown(table(header, lines)).rstrip()
+    return _table(header, lines)
 
 
 @cache
@@ -160,23 +150,23 @@ def simple_sizes() -> str:
         for field in fields(SimpleConfig)
         if field.name != "size"
     ]  # fmt: skip
-    return to_markdown(table(["setting", "full", "small", "meaning"], lines)).rstrip()
+    return _table(["setting", "full", "small", "meaning"], lines)
 
 
 def agents_table() -> str:
     """The deep agents with their sources."""
     lines = [[f"`{name}`", one.what, one.source] for name, one in ALGORITHMS.items()]
-    return to_markdown(table(["agent", "description", "source"], lines)).rstrip()
+    return _table(["agent", "description", "source"], lines)
 
 
 def agent_settings() -> str:
     """The settings in which the deep agents differ, for each kind of observation."""
     parts = []
     for name, shape in SHAPES.items():
-        (corner, *agents), *body = rows(differences(settings_of(shape)))
+        (corner, *agents), *body = rows(differing_settings(shape))
         lines = [[f"`{setting}`", *values] for setting, *values in body]
         header = [corner, *(f"`{agent}`" for agent in agents)]
-        parts.append(f"### {name}\n\n{to_markdown(table(header, lines)).rstrip()}")
+        parts.append(f"### {name}\n\n{_table(header, lines)}")
     return "\n\n".join(parts)
 
 
@@ -193,6 +183,10 @@ def _value(value: Any) -> str:
     if isinstance(value, tuple):
         return "`" + ",".join(str(one) for one in value) + "`" if value else "none"
     return f"`{value}`"
+
+
+def _table(header: list[str], lines: list[list[str]]) -> str:
+    return to_markdown(table(header, lines)).rstrip()
 
 
 def _fenced(text: str) -> str:

@@ -8,9 +8,7 @@ Every number comes from a JSON file that a command wrote.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -20,22 +18,30 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from figures import learning_curves, trajectories_figure  # noqa: E402
 from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: E402
-from theory import TITLES, Facts, Record, markdown_table, mdp_page, runs_of  # noqa: E402
+from theory import TITLES, Facts  # noqa: E402
 
+import results  # noqa: E402
 from contrastive_ucb.core.files import write_atomically  # noqa: E402
 from contrastive_ucb.report.plots import to_svg  # noqa: E402
-from results import (  # noqa: E402
-    agent_name,
-    deep_page,
-    features_table,
-    games_page,
-    lock_runs,
-    neural_page,
-    run_scores,
-    solved_at,
-)
+from results import Record, Records, read_records, runs_of  # noqa: E402
 
-HEADER = ["task", "with the bonus", "without the bonus", "details"]
+FOLDERS = ("theory", "mdp", "games", "neural", "deep", "minatar")
+Task = tuple[str, str, tuple[str, str], str, str]
+AGENTS, DEEP_AGENTS = ("contrastive-ucb", "no-bonus"), ("algorithm-1", "spr")
+EXPLORATION: list[Task] = [  # task, start of the names of its records, agents, unit, page
+    *((f"combination lock, H=6, A=5, {kind} negatives", f"mdp/lock-{kind}", AGENTS, "rounds",
+       "locks") for kind in ("exact", "sampled")),
+    ("lock for two players, H=5", "games/lock-game", ("contrastive-ulcb", "no-bonus"), "rounds",
+     "games"),
+    *((f"lock with noisy observations, H={size}, networks", f"neural/rich-lock-{size}", AGENTS,
+       "trajectories", "locks") for size in (12, 24)),
+    *((f"DeepSea N={size}, SPR-UCB `algorithm-1` and SPR", f"deep/deepsea-{size}", DEEP_AGENTS,
+       "episodes", "DeepSea") for size in (10, 14, 20)),
+]  # fmt: skip
+MINATAR: list[Task] = [
+    (f"MinAtar {game.capitalize()}, SPR-UCB `paper` and SPR", f"minatar/{game}", ("paper", "spr"),
+     "score", "MinAtar") for game in ("breakout", "freeway")
+]  # fmt: skip
 
 
 def main(check: bool = False) -> int:
@@ -52,67 +58,51 @@ def main(check: bool = False) -> int:
 
 def pages() -> dict[Path, str]:
     """The text of every generated page, by its path."""
-    docs = ROOT / "docs"
-    results = {name: read_records(name) for name in ("theory", "mdp", "games", "neural")}
-    deep = read_records("deep")
-    deep |= {f"minatar-{name}": one for name, one in read_records("minatar").items()}
-    facts = Facts(results["theory"]["facts"])
+    docs, readme = ROOT / "docs", ROOT / "README.md"
+    records = read_records(*FOLDERS)
+    facts = Facts(records["theory/facts"])
     env = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    mdp, trained = mdp_page(results["mdp"]), deep_page(deep)
-    verdict = f"{facts.verdict}."
+    env.globals |= vars(results) | {"records": records, "facts": facts, "titles": TITLES}
+    mdp, trained = results.mdp_page(records), results.deep_page(records)
     data: dict[str, dict[str, Any]] = {
-        "results/index": {"main": main_table(results, deep, pages="."), "verdict": verdict},
-        "results/theory": {name: getattr(facts, name) for name in ("m", "section", "overview")}
-        | {"origin": facts.origin, "verdict": facts.verdict, "titles": TITLES},
-        "results/ablations": {"pivot": facts.pivot},
-        "results/locks": mdp | neural_page(results["neural"]),
-        "results/games": games_page(results["games"]),
-        "results/deepsea": mdp | trained | {"command": deep["deepsea-10-algorithm-1"]["command"]},
-        "results/minatar": trained | {"command": deep["minatar-breakout-spr"]["command"]},
-        "results/atari": trained | {"command": deep["roadrunner"]["command"]},
+        "results/index": {"main": main_table(records, pages=".")},
+        "results/theory": {},
+        "results/ablations": {},
+        "results/locks": mdp | results.neural_page(records),
+        "results/games": results.games_page(records),
+        "results/deepsea": mdp | trained,
+        "results/minatar": trained,
+        "results/atari": trained,
         "explanation/where-it-helps": mdp
         | {
-            "helps": main_table(results, deep, pages="../results", easy=False),
-            "minatar": minatar_table(deep, pages="../results"),
+            "helps": main_table(records, pages="../results", parts=[EXPLORATION]),
+            "minatar": main_table(records, pages="../results", parts=[MINATAR]),
         },
     }
-    found = {
-        docs / f"{name}.md": env.get_template(f"{_template(name)}.md.j2").render(own)
-        for name, own in data.items()
-    }
-    features = features_table(deep["deepsea-features"]["features"])
+    found = {}
+    for name, own in data.items():
+        folder, _, page = name.rpartition("/")
+        template = env.get_template(f"{folder if page == 'index' else page}.md.j2")
+        found[docs / f"{name}.md"] = template.render(own)
+    features = results.features_table(records["deep/deepsea-features"]["features"])
     bonus = docs / "explanation" / "bonus.md"
     found[bonus] = between(bonus.read_text(encoding="utf-8"), "features", features)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    of_readme = main_table(results, deep, pages="docs/results")
     claims = f"Of the paper's theory, {facts.verdict} ([theory](docs/results/theory.md))."
-    found[ROOT / "README.md"] = between(readme, "results", f"{of_readme}\n\n{claims}")
+    content = f"{main_table(records, pages='docs/results')}\n\n{claims}"
+    found[readme] = between(readme.read_text(encoding="utf-8"), "results", content)
     return found
-
-
-def _template(page: str) -> str:
-    """The name of the template of a page: that of the page, or of the folder of an index."""
-    folder, _, name = page.rpartition("/")
-    return folder if name == "index" else name
 
 
 def figures() -> dict[Path, str]:
     """The figures of the docs pages as SVG, by their path."""
-    folder = ROOT / "results"
-    deep = [*read_records("deep").values(), *read_records("minatar").values()]
-    found = {folder / path: to_svg(figure) for path, figure in learning_curves(deep).items()}
-    locks = lock_runs(read_records("neural"))
-    return found | {folder / "neural" / "trajectories.svg": to_svg(trajectories_figure(locks))}
-
-
-def read_records(name: str) -> dict[str, Record]:
-    """The JSON files of a folder of results/, by file name."""
-    paths = sorted((ROOT / "results" / name).glob("*.json"))
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+    records = read_records(*FOLDERS)
+    drawn = learning_curves(records)
+    drawn[Path("neural", "trajectories.svg")] = trajectories_figure(results.lock_runs(records))
+    return {ROOT / "results" / path: to_svg(figure) for path, figure in drawn.items()}
 
 
 def between(text: str, name: str, content: str) -> str:
@@ -124,77 +114,42 @@ def between(text: str, name: str, content: str) -> str:
     return f"{before}{begin}\n{content}\n{end}{rest.split(end)[1]}"
 
 
-def main_table(
-    results: Mapping[str, Mapping[str, Record]],
-    deep: Mapping[str, Record],
-    pages: str,
-    easy: bool = True,
-) -> str:
+def main_table(records: Records, pages: str, parts: Any = None) -> str:
     """The main results: each task with and without the bonus.
 
     pages  folder of the results pages, as seen from the page with the table
-    easy   whether tasks that do not need the bonus are included
+    parts  the lists of tasks that are shown; default: `EXPLORATION` and `MINATAR`
     """
-    mdp, games, neural = results["mdp"], results["games"], results["neural"]
-    lines = []
-    for kind in ("exact", "sampled"):
-        own = [_rounds(mdp[f"lock-{kind}-{algo}"]) for algo in ("contrastive-ucb", "no-bonus")]
-        task = f"combination lock, H=6, A=5, {kind} negatives"
-        lines.append([task, *own, f"[locks]({pages}/locks.md)"])
-    own = [_rounds(games[f"lock-game-{algo}"]) for algo in ("contrastive-ulcb", "no-bonus")]
-    lines.append(["lock for two players, H=5", *own, f"[games]({pages}/games.md)"])
-    for horizon in (12, 24):
-        names = [f"rich-lock-{horizon}-{algo}" for algo in ("contrastive-ucb", "no-bonus")]
-        own = [_trajectories(neural[name]) for name in names]
-        task = f"lock with noisy observations, H={horizon}, networks"
-        lines.append([task, *own, f"[locks]({pages}/locks.md)"])
-    for size in (10, 14, 20):
-        own = [_episodes(deep[f"deepsea-{size}-{name}"]) for name in ("algorithm-1", "spr")]
-        task = f"DeepSea N={size}, SPR-UCB `algorithm-1` and SPR"
-        lines.append([task, *own, f"[DeepSea]({pages}/deepsea.md)"])
-    if easy:
-        lines += _minatar_rows(deep, pages)
-    return markdown_table(HEADER, lines).replace("](./", "](")
+    rows = []
+    for task, start, agents, unit, page in [
+        line for part in parts or [EXPLORATION, MINATAR] for line in part
+    ]:
+        with_bonus, without = (_outcome(records[f"{start}-{agent}"], unit) for agent in agents)
+        link = f"[{page}]({pages}/{page.lower()}.md)".replace("](./", "](")
+        rows.append(
+            {
+                "task": task,
+                "with the bonus": with_bonus,
+                "without the bonus": without,
+                "details": link,
+            }
+        )
+    return results.markdown_table(rows)
 
 
-def minatar_table(deep: Mapping[str, Record], pages: str) -> str:
-    """Mean scores in two games with and without the bonus of the paper."""
-    return markdown_table(HEADER, _minatar_rows(deep, pages))
-
-
-def _minatar_rows(deep: Mapping[str, Record], pages: str) -> list[list[str]]:
-    lines = []
-    for game in ("breakout", "freeway"):
-        own = [_score(deep[f"minatar-{game}-{name}"]) for name in ("paper", "spr")]
-        task = f"MinAtar {game.capitalize()}, SPR-UCB `paper` and SPR"
-        lines.append([task, *own, f"[MinAtar]({pages}/minatar.md)"])
-    return lines
-
-
-def _rounds(record: Record) -> str:
+def _outcome(record: Record, unit: str) -> str:
+    """How many seeds solved the task, and when, or the mean score; in rounds, episodes, ..."""
     runs = runs_of(record)
-    at = [run["solved_at"] for run in runs if run["solved_at"] is not None]
-    when = f", median round {median(at):.0f}" if at else f" in {runs[0]['rounds']:,} rounds"
+    if unit == "score":
+        return f"mean score {results.run_scores(record).mean():.1f} ({len(runs)} seeds)"
+    at = results.solved_at(runs)
+    if not at:
+        when = f" in {max(run[unit] for run in runs):,} {unit}"
+    elif unit == "trajectories":
+        when = f", mean {fmean(results.trajectories(runs, solved=True)):,.0f} trajectories"
+    else:
+        when = f", median {unit.removesuffix('s')} {median(at):.0f}"
     return f"{len(at)} of {len(runs)} seeds{when}"
-
-
-def _trajectories(record: Record) -> str:
-    runs = runs_of(record)
-    spent = [run["trajectories"] for run in runs if run["solved_at"] is not None]
-    most = max(run["trajectories"] for run in runs)
-    when = f", mean {fmean(spent):,.0f} trajectories" if spent else f" in {most:,} trajectories"
-    return f"{len(spent)} of {len(runs)} seeds{when}"
-
-
-def _episodes(record: Record) -> str:
-    at, runs = solved_at(record), record["runs"]
-    when = f", median episode {median(at):.0f}" if at else f" in {runs[0]['episodes']:,} episodes"
-    return f"{len(at)} of {len(runs)} seeds{when}"
-
-
-def _score(record: Record) -> str:
-    assert agent_name(record["runs"][0])
-    return f"mean score {run_scores(record).mean():.1f} ({len(record['runs'])} seeds)"
 
 
 if __name__ == "__main__":

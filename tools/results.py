@@ -1,97 +1,203 @@
-"""The data of the results pages on games, locks and deep agents, from the files in results/."""
+"""The tables of the results pages, from the JSON files in results/.
+
+A record is the content of one file; `runs_of` returns the summaries of its seeds.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import binomtest
-from theory import Record, markdown_table, negatives_of, runs_of, solved_table
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.report.scores import FEW_RUNS, MIN_RUNS, agent_order, natural
-from contrastive_ucb.report.tables import NOTHING
+from contrastive_ucb.report.tables import NOTHING, to_markdown
 from contrastive_ucb.stats.aggregate import Scores, iqm
 from contrastive_ucb.stats.bootstrap import Interval, improvement_interval, interval
 from contrastive_ucb.stats.control_scores import NAMES
 
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+ALL_TRANSITIONS = ("rep-ucb", "lsvi-ucb", "ucbvi", "rep-ulcb", "omni-vi")  # need no negatives
 ROUNDING = 1e-9
 BASELINE = "spr"
 RESAMPLES = 10_000
 TREASURE = 0.5  # an evaluation with a higher mean reached the treasure of DeepSea
-STATISTICS = ["IQM", "95% interval", f"P(better than `{BASELINE}`)", "95% interval "]
+Record = Mapping[str, Any]
+Records = Mapping[str, Record]  # by folder and file name, such as "mdp/lock-exact-no-bonus"
 Runs = Sequence[Mapping[str, Any]]
-Locks = dict[tuple[str, int], list[Any]]  # by algorithm and horizon
+Locks = Mapping[tuple[str, int], Runs]  # by algorithm and horizon
+
+
+# --- Records --------------------------------------------------------------------------------------
+
+
+def read_records(*folders: str) -> dict[str, Record]:
+    """The JSON files of folders of results/."""
+    return {
+        f"{folder}/{path.stem}": json.loads(path.read_text(encoding="utf-8"))
+        for folder in folders
+        for path in sorted((RESULTS / folder).glob("*.json"))
+    }
+
+
+def of_folder(records: Records, folder: str) -> list[Record]:
+    """The records of experiments in a folder, without those of benchmarks."""
+    return [
+        record
+        for name, record in records.items()
+        if name.startswith(f"{folder}/") and ("inputs" in record or "runs" in record)
+    ]
+
+
+def runs_of(record: Record) -> Runs:
+    """The summaries of all seeds; with one seed there is no list."""
+    summary = record.get("summary", {})
+    runs: Runs = record.get("runs") or summary.get("runs", [summary])
+    return runs
+
+
+def solved_at(runs: Runs) -> list[int]:
+    """The rounds or episodes in which the seeds solved the task."""
+    return [run["solved_at"] for run in runs if run.get("solved_at") is not None]
+
+
+def trajectories(runs: Runs, *, solved: bool) -> list[int]:
+    return [run["trajectories"] for run in runs if (run["solved_at"] is not None) == solved]
+
+
+def negatives_of(record: Record) -> str:
+    """What the model is fitted to."""
+    if record["summary"]["algo"] in ALL_TRANSITIONS:
+        return "all transitions"
+    return f"{record['inputs'].get('negatives', 'sampled')} negatives"
+
+
+def commands(records: Iterable[Record]) -> str:
+    return "\n".join(record["command"] for record in records)
+
+
+def markdown_table(rows: Sequence[Mapping[str, str]]) -> str:
+    """A row per mapping, whose keys are the names of the columns."""
+    return to_markdown(pd.DataFrame(list(rows)).fillna(NOTHING)).rstrip()
+
+
+def median_and_range(at: Sequence[int]) -> str:
+    return f"{median(at):.0f} ({min(at)} to {max(at)})" if at else "never"
+
+
+# --- Tabular agents -------------------------------------------------------------------------------
+
+
+def mdp_page(records: Records) -> dict[str, Any]:
+    """The records of locks, DeepSea and random MDPs."""
+    runs = of_folder(records, "mdp")
+    by_env = {
+        env: [one for one in runs if one["inputs"]["env"] == env] for env in ("lock", "deepsea")
+    }
+    return {
+        "locks": by_env["lock"],
+        "tabular_seas": by_env["deepsea"],
+        "easy": [one for one in runs if "solved_at" not in one["summary"]],
+        "costs": records["mdp/bench-theory"]["summary"],
+    }
+
+
+def solved_table(records: Sequence[Record]) -> str:
+    """Seeds that solved each task, and in which round."""
+    rows = []
+    for record in records:
+        runs = runs_of(record)
+        at = solved_at(runs)
+        rows.append({
+            "task": f"{runs[0]['env']}, {negatives_of(record)}",
+            "algorithm": runs[0]["algo"],
+            "solved seeds": f"{len(at)} of {len(runs)}",
+            "at round: median (range)": median_and_range(at),
+            "rounds": f"{runs[0]['rounds']:,}",
+        })  # fmt: skip
+    return markdown_table(rows)
+
+
+def regret_table(records: Sequence[Record]) -> str:
+    """Average regret, final gap and model error on random low-rank MDPs."""
+    names = {
+        "average_regret": "average regret",
+        "final_gap": "final gap",
+        "zeta": "model error zeta",
+    }
+    rows = []
+    for record in records:
+        summary = record["summary"]
+        row = {"data": negatives_of(record), "algorithm": summary["algo"]}
+        rows.append(row | {name: f"{summary[key]:.4f}" for key, name in names.items()})
+    return markdown_table(rows)
 
 
 # --- Games ----------------------------------------------------------------------------------------
 
 
-def games_page(records: Mapping[str, Record]) -> dict[str, Any]:
-    runs = [one for one in records.values() if "inputs" in one]
-    runs.sort(
+def games_page(records: Records) -> dict[str, Any]:
+    runs = sorted(
+        of_folder(records, "games"),
         key=lambda one: (
             _size(one),
             agent_order(one["inputs"]["algo"]),
             negatives_of(one) == "exact negatives",
-        )
+        ),
     )
     random = [one for one in runs if one["inputs"]["env"] == "lowrank-game"]
-    vault = [one for one in runs if one["inputs"]["env"] == "lock-game"]
-    short, long = (chosen(one["inputs"]["rounds"] for one in random) for chosen in (min, max))
-    starts = {_setting(one): one["summary"] for one in random if one["inputs"]["rounds"] == short}
-    whole = [one for one in random if one["inputs"]["rounds"] == long]
-    header = ["game", "data", "algorithm", f"average gap, K={short:,}", f"average gap, K={long:,}"]
-    header += ["ratio", "exploitability", "certificate", "bracket held: rounds (seeds)"]
-    rows = [_game_row(one, starts[_setting(one)]) for one in whole]
-    bench = records["bench-games"]["summary"]
-    sizes = [
-        name.removeprefix("speedup_") for name in bench if re.fullmatch(r"speedup_\d+x\d+", name)
-    ]
+    rounds = [one["inputs"]["rounds"] for one in random]
+    bench = records["games/bench-games"]["summary"]
+    sizes = [found[1] for name in bench if (found := re.fullmatch(r"speedup_(\d+x\d+)", name))]
     return {
-        "random": markdown_table(header, rows),
-        "random_commands": [one["command"] for one in whole],
-        "short": short,
-        "long": long,
-        "ideal": sqrt(short / long),
-        "vault": solved_table(vault),
-        "vault_commands": [one["command"] for one in vault],
+        "random": [one for one in random if one["inputs"]["rounds"] == max(rounds)],
+        "starts": [one for one in random if one["inputs"]["rounds"] == min(rounds)],
+        "short": min(rounds),
+        "long": max(rounds),
+        "ideal": sqrt(min(rounds) / max(rounds)),
+        "vault": [one for one in runs if one["inputs"]["env"] == "lock-game"],
         "speedups": ", ".join(f"{bench[f'speedup_{size}']:,.0f}x ({size})" for size in sizes),
         "worst_gap": max(bench[f"max_gap_{size}"] for size in sizes),
     }
 
 
-def _game_row(record: Record, start: Mapping[str, Any]) -> list[str]:
-    mean, runs = record["summary"], runs_of(record)
-    first, last = start["average_gap"], mean["average_gap"]
-    held = sum(round(run["bracket_fraction"] * run["rounds"]) for run in runs)
-    always = sum(run["bracket_fraction"] == 1 for run in runs)
-    has_bonus = mean["certificate"] > ROUNDING  # else the certificate has no meaning
-    return [
-        _size(record),
-        negatives_of(record),
-        mean["algo"],
-        f"{first:.4f}",
-        f"{last:.4f}",
-        f"{last / first:.2f}",
-        f"{mean['exploitability']:.4f}",
-        f"{mean['certificate']:.4f}" if has_bonus else NOTHING,
-        f"{held:,} of {sum(run['rounds'] for run in runs):,} ({always} of {len(runs)})",
-    ]
+def games_table(records: Sequence[Record], starts: Sequence[Record]) -> str:
+    """A row per record, with the average gap of the shorter record that has the same settings."""
+    short = {_setting(one): one["summary"] for one in starts}
+    rows = []
+    for record in records:
+        mean, runs, start = record["summary"], runs_of(record), short[_setting(record)]
+        first, last = start["average_gap"], mean["average_gap"]
+        held = sum(round(run["bracket_fraction"] * run["rounds"]) for run in runs)
+        always = sum(run["bracket_fraction"] == 1 for run in runs)
+        has_bonus = mean["certificate"] > ROUNDING  # else the certificate has no meaning
+        rows.append({
+            "game": _size(record),
+            "data": negatives_of(record),
+            "algorithm": mean["algo"],
+            f"average gap, K={start['rounds']:,}": f"{first:.4f}",
+            f"average gap, K={mean['rounds']:,}": f"{last:.4f}",
+            "ratio": f"{last / first:.2f}",
+            "exploitability": f"{mean['exploitability']:.4f}",
+            "certificate": f"{mean['certificate']:.4f}" if has_bonus else NOTHING,
+            "bracket held: rounds (seeds)":
+                f"{held:,} of {sum(run['rounds'] for run in runs):,} ({always} of {len(runs)})",
+        })  # fmt: skip
+    return markdown_table(rows)
 
 
 def _size(record: Record) -> str:
     """Actions of the row player x those of the column player."""
     rows = record["inputs"].get("n_actions", 3)
     return f"{rows}x{record['inputs'].get('n_column_actions', rows)}"
-
-
-def _is_exact(record: Record) -> bool:
-    return record["inputs"].get("negatives") == "exact"
 
 
 def _setting(record: Record) -> tuple[Any, ...]:
@@ -102,72 +208,67 @@ def _setting(record: Record) -> tuple[Any, ...]:
 # --- Neural class ---------------------------------------------------------------------------------
 
 
-def neural_page(records: Mapping[str, Record]) -> dict[str, Any]:
-    runs = [one for one in records.values() if "inputs" in one]
+def neural_page(records: Records) -> dict[str, Any]:
+    runs = of_folder(records, "neural")
     locks = [one for one in runs if one["inputs"]["env"].startswith("rich-")]
     locks.sort(key=lambda one: (one["inputs"]["env"], one["inputs"]["horizon"], not _is_main(one)))
     controls = [one for one in runs if one["inputs"]["algo"] == "rainbow"]
-    controls.sort(key=lambda one: one["inputs"]["steps"])
-    continuous = records["continuous"]["summary"]
-    slopes, seeds = continuous["zeta_slopes"], continuous["runs"]
+    continuous = records["neural/continuous"]
+    slopes, seeds = continuous["summary"]["zeta_slopes"], runs_of(continuous)
     return {
-        "rich": lock_table(locks),
-        "rich_commands": [one["command"] for one in locks],
+        "rich": locks,
         "growth": growth(lock_runs(records)),
         "growth_all": growth(lock_runs(records, merge=True)),
-        "controls": control_table(controls),
-        "control_commands": [one["command"] for one in controls],
+        "controls": sorted(controls, key=lambda one: one["inputs"]["steps"]),
         "rounds": seeds[0]["rounds"],
         "n_seeds": len(seeds),
         "slope": median(slopes),
         "slopes": (min(slopes), max(slopes)),
         "n_steep": sum(one <= -0.8 for one in slopes),
         "n_optimistic": sum(run["strictly_optimistic_fraction"] == 1 for run in seeds),
-        "continuous_command": records["continuous"]["command"],
-        "costs": records["bench"]["summary"],
+        "continuous": continuous,
+        "costs": records["neural/bench"]["summary"],
     }
 
 
 def lock_table(records: Sequence[Record]) -> str:
     rows = []
     for record in records:
-        runs = runs_of(record)
-        solved = [run["trajectories"] for run in runs if run["solved_at"] is not None]
-        span = f" ({min(solved):,} to {max(solved):,})" if len(solved) > 1 else ""
-        unsolved = f"{max(run['trajectories'] for run in runs):,}"
-        inputs = record["inputs"]
-        rows.append(
-            [
-                f"{inputs['env']}, H={inputs['horizon']}",
-                agent_with_settings(record),
-                f"{len(solved)} of {len(runs)}",
-                f"{fmean(solved):,.0f}{span}" if solved else "never",
-                unsolved if len(solved) < len(runs) else NOTHING,
-            ]
-        )
-    header = ["task", "algorithm", "solved seeds", "trajectories: mean (range)"]
-    return markdown_table([*header, "trajectories of unsolved seeds"], rows)
+        runs, inputs = runs_of(record), record["inputs"]
+        spent = trajectories(runs, solved=True)
+        span = f" ({min(spent):,} to {max(spent):,})" if len(spent) > 1 else ""
+        unsolved = max(trajectories(runs, solved=False), default=None)
+        rows.append({
+            "task": f"{inputs['env']}, H={inputs['horizon']}",
+            "algorithm": agent_with_settings(record),
+            "solved seeds": f"{len(spent)} of {len(runs)}",
+            "trajectories: mean (range)": f"{fmean(spent):,.0f}{span}" if spent else "never",
+            "trajectories of unsolved seeds": NOTHING if unsolved is None else f"{unsolved:,}",
+        })  # fmt: skip
+    return markdown_table(rows)
 
 
 def control_table(records: Sequence[Record]) -> str:
     rows = []
-    for record in records:
-        runs = runs_of(record)
+    for runs in map(runs_of, records):
         scores = [run["evaluation"]["mean"] for run in runs]
-        returned = " to ".join(dict.fromkeys(f"{one:.2f}" for one in (min(scores), max(scores))))
-        episodes = f"{min(run['episodes'] for run in runs):,}"
-        rows.append([runs[0]["env"], "rainbow", str(len(runs)), episodes, returned])
-    return markdown_table(["task", "agent", "seeds", "episodes", "mean return"], rows)
+        returned = dict.fromkeys(f"{one:.2f}" for one in (min(scores), max(scores)))
+        rows.append({
+            "task": runs[0]["env"],
+            "agent": "rainbow",
+            "seeds": str(len(runs)),
+            "episodes": f"{min(run['episodes'] for run in runs):,}",
+            "mean return": " to ".join(returned),
+        })  # fmt: skip
+    return markdown_table(rows)
 
 
-def lock_runs(
-    records: Mapping[str, Record], merge: bool = False
-) -> dict[tuple[str, int], list[Any]]:
+def lock_runs(records: Records, merge: bool = False) -> dict[tuple[str, int], list[Any]]:
     """The runs of the rich lock by algorithm and horizon; merge: without settings in the names."""
     found: dict[tuple[str, int], list[Any]] = {}
-    for record in records.values():
-        inputs = record.get("inputs", {})
-        if inputs.get("env") == "rich-lock":
+    for record in of_folder(records, "neural"):
+        inputs = record["inputs"]
+        if inputs["env"] == "rich-lock":
             name = inputs["algo"] if merge else agent_with_settings(record)
             found.setdefault((name, inputs["horizon"]), []).extend(runs_of(record))
     return found
@@ -189,10 +290,6 @@ def growth(locks: Locks) -> dict[str, float]:
     return found
 
 
-def trajectories(runs: Runs, *, solved: bool) -> list[int]:
-    return [run["trajectories"] for run in runs if (run["solved_at"] is not None) == solved]
-
-
 def agent_with_settings(record: Record) -> str:
     """The algorithm and those settings that differ from the defaults."""
     inputs = record["inputs"]
@@ -207,51 +304,31 @@ def _is_main(record: Record) -> bool:
 # --- Deep agents ----------------------------------------------------------------------------------
 
 
-def deep_page(records: Mapping[str, Record]) -> dict[str, Any]:
-    runs = [record for record in records.values() if "runs" in record]
-    seas = [record for record in runs if record["runs"][0]["env"].startswith("DeepSea-")]
-    games = [record for record in runs if record not in seas]
-    bench = records["bench-deep"]
+def deep_page(records: Records) -> dict[str, Any]:
+    """The records of DeepSea, MinAtar and Atari."""
+    runs = [*of_folder(records, "deep"), *of_folder(records, "minatar")]
+    seas, games = (
+        [one for one in runs if one["runs"][0]["env"].startswith(prefix)]
+        for prefix in ("DeepSea-", "MinAtar/")
+    )
+    bench = records["deep/bench-deep"]
     missed = [
         f"`{name}` {bench['summary'][name]:.3g} ({sign} {target:g})"
         for name, (sign, target) in bench.get("marks", {}).items()
-        if not (
-            bench["summary"][name] >= target if sign == ">=" else bench["summary"][name] <= target
-        )
+        if (bench["summary"][name] < target if sign == ">=" else bench["summary"][name] > target)
     ]
-    old = any("points" not in run["evaluation"] for record in runs for run in record["runs"])
-    few = any(MIN_RUNS <= len(record["runs"]) < FEW_RUNS for record in runs)
-    atari = [record for record in games if not record["runs"][0]["env"].startswith("MinAtar/")]
     return {
-        "deep": deep_table(seas, games=False),
-        "games": deep_table([record for record in games if record not in atari], games=True),
-        "atari": deep_table(atari, games=True),
+        "seas": seas,
+        "games": games,
+        "atari": [one for one in runs if one not in seas and one not in games],
         "costs": bench["summary"],
         "missed": missed,
-        "statistics": statistics_text(old, few),
-        "world_model": world_model_table(records["minatar-world-model"]["games"]),
+        "has_old": any("points" not in run["evaluation"] for one in runs for run in one["runs"]),
+        "few_seeds": FEW_RUNS
+        if any(MIN_RUNS <= len(one["runs"]) < FEW_RUNS for one in runs)
+        else 0,
+        "world_model": records["minatar/world-model"]["games"],
     }
-
-
-def statistics_text(old: bool, few: bool) -> str:
-    """How to read the columns of a table of deep agents."""
-    parts = [
-        "IQM is the interquartile mean over seeds; P(better than `spr`) is the probability of"
-        " improvement over SPR on the same task. Both have 95% intervals of a stratified bootstrap"
-        " over seeds (Agarwal et al., 2021)."
-    ]
-    if few:
-        parts.append(
-            f"With fewer than {FEW_RUNS} seeds an interval is little more than the range of the"
-            " seeds."
-        )
-    if old:
-        parts.append(
-            "Rows with `1 x 20` evaluations are older runs: only their final weights were"
-            " evaluated, and the agents other than `simple` had other details of noise,"
-            " augmentation and replay (see the changelog)."
-        )
-    return " ".join(parts)
 
 
 def world_model_table(games: Mapping[str, Any]) -> str:
@@ -266,11 +343,13 @@ def world_model_table(games: Mapping[str, Any]) -> str:
         "nats of the reward: model, frequencies": ("reward_nats", "reward_nats_constant"),
         "nats of the end: model, frequencies": ("end_nats", "end_nats_constant"),
     }
-    lines = [
-        [name, *(", ".join(f"{games[game]['mean'][key]:.2g}" for key in keys) for game in games)]
+    return markdown_table([
+        {"": name} | {
+            game.capitalize(): ", ".join(f"{found['mean'][key]:.2g}" for key in keys)
+            for game, found in games.items()
+        }
         for name, keys in rows.items()
-    ]
-    return markdown_table(["", *(game.capitalize() for game in games)], lines)
+    ])  # fmt: skip
 
 
 def deep_table(records: Sequence[Record], games: bool) -> str:
@@ -279,24 +358,15 @@ def deep_table(records: Sequence[Record], games: bool) -> str:
     for record in sorted(records, key=_place):
         runs, first = record["runs"], record["runs"][0]
         base = next((one for one in records if _is_baseline(one, record)), None)
-        scores = treasure_scores if not games else run_scores
-        cells = _statistics(scores(record), None if base is None else scores(base))
-        sizes = [f"{first['steps']:,}", f"{first.get('updates', 0):,}"]
-        if not games:
-            sizes = _solved_cells(record)
-        shown = [*sizes, evaluations_text(first), str(len(runs))]
-        rows.append([first["env"], agent_name(first), *shown, *cells])
-    header = ["task", "agent"]
-    header += (
-        ["steps", "updates"]
-        if games
-        else ["solved seeds (95% interval)", "at episode: median (range)", "episodes"]
-    )
-    return markdown_table([*header, "evaluations", "seeds", *STATISTICS], rows)
-
-
-def solved_at(record: Record) -> list[int]:
-    return [run["solved_at"] for run in record["runs"] if run["solved_at"] is not None]
+        scores = run_scores if games else treasure_scores
+        row = {"task": first["env"], "agent": agent_name(first)}
+        if games:
+            row |= {"steps": f"{first['steps']:,}", "updates": f"{first.get('updates', 0):,}"}
+        else:
+            row |= _solved_cells(record)
+        row |= {"evaluations": evaluations_text(first), "seeds": str(len(runs))}
+        rows.append(row | _statistics(scores(record), None if base is None else scores(base)))
+    return markdown_table(rows)
 
 
 def run_scores(record: Record) -> Array:
@@ -330,14 +400,16 @@ def evaluations_text(run: Mapping[str, Any]) -> str:
 
 def features_table(features: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """How the bonus of each agent depends on its visits: means over seeds, with their range."""
-    names = ("first_direction", "rank_correlation", "never_over_often")
-    rows = [
-        [agent, *(_mean_and_range([run[name] for run in runs]) for name in names)]
+    names = {
+        "first_direction": "variance along one direction",
+        "rank_correlation": "rank correlation of bonus and rarity",
+        "never_over_often": "bonus of unvisited / often visited actions",
+    }
+    return markdown_table([
+        {"bonus": agent}
+        | {title: _mean_and_range([run[name] for run in runs]) for name, title in names.items()}
         for agent, runs in features.items()
-    ]
-    header = ["bonus", "variance along one direction", "rank correlation of bonus and rarity"]
-    header += ["bonus of unvisited / often visited actions"]
-    return markdown_table(header, rows)
+    ])  # fmt: skip
 
 
 def _mean_and_range(values: Sequence[float | None]) -> str:
@@ -348,26 +420,33 @@ def _mean_and_range(values: Sequence[float | None]) -> str:
     return f"{fmean(known):.2f} ({min(known):.2f} to {max(known):.2f}{few})"
 
 
-def _solved_cells(record: Record) -> list[str]:
-    if _is_control(record):
-        return [NOTHING] * 3
-    runs, at = record["runs"], solved_at(record)
+def _solved_cells(record: Record) -> dict[str, str]:
+    runs, at = record["runs"], solved_at(record["runs"])
     chance = binomtest(len(at), len(runs)).proportion_ci(method="wilson")
-    solved = f"{len(at)} of {len(runs)} ({chance.low:.0%} to {chance.high:.0%})"
-    when = f"{median(at):.0f} ({min(at)} to {max(at)})" if at else "never"
-    return [solved, when, f"{runs[0]['episodes']:,}"]
+    cells = {
+        "solved seeds (95% interval)":
+            f"{len(at)} of {len(runs)} ({chance.low:.0%} to {chance.high:.0%})",
+        "at episode: median (range)": median_and_range(at),
+        "episodes": f"{runs[0].get('episodes', 0):,}",
+    }  # fmt: skip
+    return dict.fromkeys(cells, NOTHING) if _is_control(record) else cells
 
 
-def _statistics(scores: Array, base: Array | None) -> list[str]:
+def _statistics(scores: Array, base: Array | None) -> dict[str, str]:
     """IQM and probability of improvement over `base`, each with its interval."""
     own = Scores("agent", ("task",), (scores,))
     level = interval(iqm, own, RESAMPLES)
-    cells = [f"{float(level.estimate):.2f}", _interval_text(level, len(scores))]
-    if base is None:
-        return [*cells, NOTHING, NOTHING]
-    chance = improvement_interval(own, Scores("base", ("task",), (base,)), RESAMPLES)
-    ends = _interval_text(chance, min(len(scores), len(base)))
-    return [*cells, f"{float(chance.estimate):.2f}", ends]
+    better, ends = NOTHING, NOTHING
+    if base is not None:
+        chance = improvement_interval(own, Scores("base", ("task",), (base,)), RESAMPLES)
+        better = f"{float(chance.estimate):.2f}"
+        ends = _interval_text(chance, min(len(scores), len(base)))
+    return {
+        "IQM": f"{float(level.estimate):.2f}",
+        "95% interval": _interval_text(level, len(scores)),
+        f"P(better than `{BASELINE}`)": better,
+        "95% interval ": ends,  # the space makes the names of the columns distinct
+    }
 
 
 def _interval_text(found: Interval, n_seeds: int) -> str:

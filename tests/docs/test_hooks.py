@@ -1,34 +1,19 @@
 """Hooks of the site: formulas of pages and notebooks, and links out of docs/."""
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("mkdocs", reason="mkdocs is not installed")
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def hooks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_hooks", ROOT / "tools" / "docs_hooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    before = list(sys.path)
-    spec.loader.exec_module(module)
-    sys.path[:] = before
-    return module
+from tools import docs_hooks as hooks
 
 
 def page(name: str) -> Any:
     return SimpleNamespace(file=SimpleNamespace(src_uri=name))
 
 
-def test_tex_becomes_mathml(hooks: ModuleType) -> None:
+def test_tex_becomes_mathml() -> None:
     inline = r'<p>so <span class="arithmatex">\(x &lt; 1\)</span></p>'
     made = hooks.on_page_content(inline, page("a.md"), None, None)
     assert "<math" in made
@@ -38,7 +23,7 @@ def test_tex_becomes_mathml(hooks: ModuleType) -> None:
     assert "<msqrt>" in hooks.on_page_content(block, page("a.md"), None, None)
 
 
-def test_dollars_of_notebooks_are_formulas_outside_of_code(hooks: ModuleType) -> None:
+def test_dollars_of_notebooks_are_formulas_outside_of_code() -> None:
     text = (
         "<p>with $x^2$ and $$\\frac{1}{2}$$</p><pre>cost = '$5 to $6'</pre>"
         '<script src="https://example.org/a.js"></script><p>from 5$ to 6$</p>'
@@ -51,18 +36,10 @@ def test_dollars_of_notebooks_are_formulas_outside_of_code(hooks: ModuleType) ->
     assert hooks.on_page_content(text, page("a.md"), None, None) == text
 
 
-def test_links_out_of_docs_lead_into_the_site(hooks: ModuleType) -> None:
+def test_links_out_of_docs_lead_into_the_site() -> None:
     def seen(text: str) -> str:
         return str(hooks.on_page_markdown(text, page("results/theory.md"), None, None))
 
     assert seen("![a](../../results/theory/a.svg)") == "![a](../files/results/theory/a.svg)"
     assert seen("[a](../../CHANGELOG.md#x)") == "[a](../project/changelog.md#x)"
     assert seen("[a](locks.md) [b](https://a.org/b)") == "[a](locks.md) [b](https://a.org/b)"
-
-
-def test_tutorials_that_do_not_exist_are_left_out(hooks: ModuleType, tmp_path: Path) -> None:
-    nav = [{"A": "a.md"}, {"Tutorials": ["tutorials/index.md", "tutorials/1.py"]}]
-    assert hooks._existing(nav, tmp_path) == nav[:1]
-    (tmp_path / "tutorials").mkdir()
-    (tmp_path / "tutorials" / "1.py").touch()
-    assert hooks._existing(nav, tmp_path) == [{"A": "a.md"}, {"Tutorials": ["tutorials/1.py"]}]

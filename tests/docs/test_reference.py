@@ -1,11 +1,9 @@
 """The reference pages: every public name, setting, algorithm and command, from the code."""
 
-import importlib.util
 import re
 import tomllib
 from dataclasses import fields
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -16,19 +14,10 @@ from contrastive_ucb.agents.finite.config import GameConfig
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS
 from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.cli import COMMANDS
+from tools import reference
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "reference"
-
-
-@pytest.fixture(scope="module")
-def reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_public_name_is_in_the_api_reference_once() -> None:
@@ -37,7 +26,7 @@ def test_every_public_name_is_in_the_api_reference_once() -> None:
     assert sorted(documented) == sorted(contrastive_ucb.__all__)
 
 
-def test_every_generated_part_is_on_a_page(reference: ModuleType) -> None:
+def test_every_generated_part_is_on_a_page() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES.glob("*.md"))
     shown = re.findall(r"^<!-- generated: ([\w-]+) -->$", text, flags=re.MULTILINE)
     assert sorted(shown) == sorted(reference.PARTS)
@@ -45,7 +34,7 @@ def test_every_generated_part_is_on_a_page(reference: ModuleType) -> None:
         reference.part("nothing")
 
 
-def test_every_setting_has_its_default_and_its_meaning(reference: ModuleType) -> None:
+def test_every_setting_has_its_default_and_its_meaning() -> None:
     parts = {
         "finite-settings game-settings neural-settings": (GameConfig, ""),
         "deep-settings": (RainbowConfig, ""),
@@ -68,12 +57,12 @@ def test_sources_name_settings_that_exist() -> None:
     assert all(entry.keys() <= {"default", "paper", "source"} for entry in sources.values())
 
 
-def test_every_algorithm_is_listed(reference: ModuleType) -> None:
+def test_every_algorithm_is_listed() -> None:
     page = (PAGES / "algorithms.md").read_text(encoding="utf-8") + reference.part("agents")
     assert all(f"`{algo}`" in page for algo in (*PRESETS, *GAME_PRESETS, *ALGORITHMS))
 
 
-def test_every_command_has_its_help(reference: ModuleType) -> None:
+def test_every_command_has_its_help() -> None:
     text = reference.part("command-line")
     headings = re.findall(r"^## cucb (\w+)$", text, flags=re.MULTILINE)
     assert headings == list(COMMANDS)

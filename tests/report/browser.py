@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PATIENCE = 120_000  # milliseconds; the machine may be busy
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -67,10 +69,18 @@ LAYOUT = """() => {
 }"""
 
 
-def find_chromium() -> str | None:
-    """The browser of the tests: CUCB_CHROMIUM, or what is on the path."""
+@contextmanager
+def started() -> Iterator[Any]:
+    """The browser of the tests: CUCB_CHROMIUM, or the one on the path."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     given = os.environ.get("CUCB_CHROMIUM")
-    return given or next((path for path in map(shutil.which, NAMES) if path), None)
+    chromium = given or next((path for path in map(shutil.which, NAMES) if path), None)
+    if chromium is None:
+        pytest.skip("there is no chromium on the path; install it or set CUCB_CHROMIUM")
+    with sync_api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield browser
+        browser.close()
 
 
 @dataclass
@@ -83,9 +93,12 @@ class Seen:
 
 
 @contextmanager
-def opened(browser: Any, file: Path, width: int, scheme: str = "light") -> Iterator[Seen]:
+def opened(
+    browser: Any, file: Path, width: int, scheme: str = "light", motion: str = "no-preference"
+) -> Iterator[Seen]:
     """The page in a window of its own."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    look = {"color_scheme": scheme, "reduced_motion": motion}
+    context = browser.new_context(viewport={"width": width, "height": 900}, **look)
     try:
         page = context.new_page()
         page.set_default_timeout(PATIENCE)

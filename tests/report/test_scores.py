@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from report.runs import STEPS, write_atari, write_deep_run, write_game_run, write_run
 from runs.sweep_runs import jobs_of, train_table
 
@@ -22,7 +20,6 @@ from contrastive_ucb.report.scores import (
     load_scores,
     mean_interval,
     missing_runs,
-    natural,
     on_shared_tasks,
     scores_by_agent,
 )
@@ -93,14 +90,6 @@ def test_agents_and_tasks_are_in_their_order(tmp_path: Path) -> None:
     assert list(scores["task"].drop_duplicates()) == ["lock-8", "lock-10"]
     assert list(scores["agent"].drop_duplicates()) == ["contrastive-ucb", "uniform", "zzz"]
     assert [one.name for one in scores_by_agent(scores)] == list(scores["agent"][:3])
-
-
-@given(st.text("abc-"), st.integers(0, 99), st.integers(0, 99), st.text("abc-"))
-def test_numbers_in_names_are_ordered_by_size(
-    before: str, first: int, second: int, after: str
-) -> None:
-    keys = [natural(f"{before}{number}{after}") for number in (first, second)]
-    assert (keys[0] < keys[1]) == (first < second)
 
 
 def test_seeds_of_other_agents_are_missing(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from report.runs import write_atari, write_deep_run, write_demo, write_game_run, write_run
 
-from contrastive_ucb.report.atari import games_table, welch_tests
+from contrastive_ucb.report.atari import games_table
 from contrastive_ucb.report.scores import (
     KINDS,
     finished,
@@ -142,16 +142,3 @@ def test_the_table_of_games_is_the_published_one_with_own_runs(tmp_path: Path) -
     assert rows["Boxing"][own] == rows["Average"][own] == NOTHING
     for row in rows.values():  # the best two published methods, or more if printed alike
         assert sum(cell.startswith("**") for cell in list(row.values())[:9]) >= 2
-
-
-def test_welch_tests_equal_scipy() -> None:
-    from scipy.stats import ttest_ind_from_stats
-
-    tests, untested = welch_tests()
-    assert len(tests) + len(untested) == 26
-    for row in tests.itertuples():
-        expected = ttest_ind_from_stats(
-            row.ours, row.ours_deviation, 10, row.base, row.base_deviation, 100, equal_var=False
-        )
-        assert row.p == pytest.approx(expected.pvalue)
-        assert row.t == pytest.approx(expected.statistic)

@@ -1,31 +1,19 @@
 """The generated pages equal what tools/render.py renders from results/."""
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from contrastive_ucb.facts.plan import read_plan
 from contrastive_ucb.facts.rows import Row, read_summary
 from contrastive_ucb.report.theory_figures import FIGURES
+from tools import render
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "theory"
 
 
-@pytest.fixture(scope="module")
-def render() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("render", ROOT / "tools" / "render.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_every_generated_page_is_up_to_date(render: ModuleType) -> None:
+def test_every_generated_page_is_up_to_date() -> None:
     pages = render.pages()
     stale = [path.name for path, text in pages.items() if path.read_text("utf-8") != text]
     assert stale == [], "run 'python tools/render.py'"
@@ -33,20 +21,19 @@ def test_every_generated_page_is_up_to_date(render: ModuleType) -> None:
     assert {"README.md", "theory.md", "locks.md", "deepsea.md", "where-it-helps.md"} <= names
 
 
-def test_numbers_come_from_the_files(render: ModuleType) -> None:
+def test_numbers_come_from_the_files() -> None:
     facts = render.Facts(read_summary(RESULTS))
     row = next(row for row in facts.rows if row.part == "zeta")
     assert facts.m("F1 zeta") == row.measured
     with pytest.raises(KeyError, match="F99"):
         facts.m("F99")
-    record = render.read_records("mdp")["lock-exact-contrastive-ucb"]
-    solved_table = sys.modules["theory"].solved_table
-    assert "| lock, exact negatives |" in solved_table([record])
+    record = render.read_records("mdp")["mdp/lock-exact-contrastive-ucb"]
+    assert "| lock, exact negatives |" in render.results.solved_table([record])
     other = {**record, "inputs": {**record["inputs"], "negatives": "sampled"}}
-    assert "lock, sampled negatives" in solved_table([other])
+    assert "lock, sampled negatives" in render.results.solved_table([other])
 
 
-def test_parts_of_pages_are_replaced(render: ModuleType) -> None:
+def test_parts_of_pages_are_replaced() -> None:
     text = "a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n"
     assert render.between(text, "x", "new") == text.replace("old", "new")
     with pytest.raises(ValueError, match="once"):

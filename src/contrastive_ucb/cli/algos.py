@@ -25,10 +25,10 @@ def run(arguments: Sequence[str]) -> None:
 
     from contrastive_ucb.agents.deep.presets import ALGORITHMS
     from contrastive_ucb.envs.registry import canonical_name, frame_shape_of
-    from contrastive_ucb.report.agent_table import differences, rows, settings_of, text_table
+    from contrastive_ucb.report.agent_table import differing_settings, rows, text_table
 
     name = canonical_name(options.env)
-    settings = differences(settings_of(frame_shape_of(name), name))
+    settings = differing_settings(frame_shape_of(name), name)
     about = [["agent", "what it is", "source"]]
     about += [[algo, info.what, info.source] for algo, info in ALGORITHMS.items()]
     lines = [

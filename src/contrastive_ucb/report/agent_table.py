@@ -13,8 +13,8 @@ from contrastive_ucb.envs.frames import choose_encoder
 Settings = dict[str, dict[str, Any]]  # agent: setting: value
 
 
-def settings_of(shape: tuple[int, ...] = (1, 84, 84), game: str = "") -> Settings:
-    """All settings of the Rainbow agents that support observations of this shape.
+def differing_settings(shape: tuple[int, ...] = (1, 84, 84), game: str = "") -> Settings:
+    """The settings in which the Rainbow agents that support observations of this shape differ.
 
     shape  of one frame, by default Atari's
     game   name of the environment, which may have settings of its own
@@ -28,13 +28,8 @@ def settings_of(shape: tuple[int, ...] = (1, 84, 84), game: str = "") -> Setting
         settings[algo] = {name: getattr(config, name) for name in names}
         settings[algo]["augment"] = config.augment and choose_encoder(shape) == "atari"
         settings[algo]["bonus.scale"] = config.bonus.scale
-    return settings
-
-
-def differences(settings: Settings) -> Settings:
-    """The settings in which the agents differ."""
-    first = next(iter(settings.values()))
-    differing = [name for name in first if len({own[name] for own in settings.values()}) > 1]
+    names.append("bonus.scale")
+    differing = [name for name in names if len({own[name] for own in settings.values()}) > 1]
     return {algo: {name: own[name] for name in differing} for algo, own in settings.items()}
 
 

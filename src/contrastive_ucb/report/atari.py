@@ -24,13 +24,13 @@ from contrastive_ucb.report.scores import (
     aggregate,
     commands_of,
     finished,
+    in_order,
     load_scores,
     missing_runs,
     on_shared_tasks,
     runs_text,
     score_runs,
     scores_by_agent,
-    sorted_gaps,
     with_settings,
 )
 from contrastive_ucb.report.tables import NOTHING, episodes_of
@@ -86,7 +86,7 @@ def own_runs(root: Path | None) -> OwnRuns:
     others = [row for row in _missing_games(games) if row["identity"] not in set(gaps["identity"])]
     if others:
         gaps = pd.concat([gaps, pd.DataFrame(others)], ignore_index=True)
-    return OwnRuns(finished(games), sorted_gaps(gaps), loaded.problems)
+    return OwnRuns(finished(games), in_order(gaps, "task_name", "agent_name"), loaded.problems)
 
 
 def as_games(runs: pd.DataFrame) -> pd.DataFrame:
@@ -152,40 +152,35 @@ def other_episodes(runs: pd.DataFrame) -> list[str]:
 
 def games_table(own: Sequence[Scores]) -> pd.DataFrame:
     """Games x methods, with the average over games as the last row."""
-    methods, games = atari100k().methods, atari100k().games
-    published = np.array([_with_average(methods[name].scores) for name in PAPER]).round(DIGITS)
-    threshold = np.sort(published, axis=0)[-2]  # of the best two
-    columns: dict[str, list[str]] = {"game": [*games, "Average"]}
-    for name in PAPER:
-        method = methods[name]
-        spread = np.full(len(games), np.nan) if method.deviations is None else method.deviations
+    table = atari100k()
+    published = [table.methods[name] for name in PAPER]
+    averaged = np.array([np.append(one.scores, one.scores.mean()) for one in published])
+    threshold = np.sort(averaged.round(DIGITS), axis=0)[-2]  # of the best two
+    columns = {"game": [*table.games, "Average"]}
+    for method in published:
         # The published scores of SPR-UCB come from the released code, preset `reference`.
-        title = f"{name} (released code)" if name == OURS else name
-        cells = _cells(_with_average(method.scores), _with_average(spread), threshold)
+        title = f"{method.name} (released code)" if method.name == OURS else method.name
+        cells = _cells(method.scores, method.deviations, threshold)
         columns[f"{title}, {method.n_runs} runs"] = cells
     for one in own:
-        by_game = dict(zip(one.tasks, one.runs, strict=True))
-        runs = [by_game.get(game, np.empty(0)) for game in games]
-        means = np.array([scores.mean() if scores.size else np.nan for scores in runs])
-        spread = np.array([scores.std(ddof=1) if scores.size > 1 else np.nan for scores in runs])
-        cells = _cells(_with_average(means), _with_average(spread), threshold)
+        runs = pd.DataFrame(one.matrix, columns=one.tasks).reindex(columns=table.games)
+        cells = _cells(runs.mean().to_numpy(), runs.std().to_numpy(), threshold)
         count = runs_text(one)
         if "to" in count:  # a number of runs per game
-            cells = [
-                f"{cell} ({scores.size})" if scores.size else cell
-                for cell, scores in zip(cells, [*runs, np.empty(0)], strict=True)
-            ]
+            counted = zip(cells, [*runs.count(), 0], strict=True)
+            cells = [f"{cell} ({n})" if n else cell for cell, n in counted]
         columns[f"{one.name} (run here), {count} run{'s' * (count != '1')}"] = cells
     return pd.DataFrame(columns)
 
 
-def _with_average(values: Array) -> Array:
-    return np.append(values, values.mean())
-
-
-def _cells(means: Array, deviations: Array, threshold: Array) -> list[str]:
+def _cells(means: Array, deviations: Array | None, threshold: Array) -> list[str]:
+    """Mean and deviation of each game, and the average over games."""
+    if deviations is None:
+        deviations = np.full(len(means), np.nan)
     cells = []
-    for value, deviation, limit in zip(means, deviations, threshold, strict=True):
+    for value, deviation, limit in zip(
+        [*means, means.mean()], [*deviations, deviations.mean()], threshold, strict=True
+    ):
         text = f"**{value:.{DIGITS}f}**" if round(value, DIGITS) >= limit else f"{value:.{DIGITS}f}"
         text += "" if isnan(deviation) else f" ± {deviation:.2f}"
         cells.append(NOTHING if isnan(value) else text)
@@ -207,13 +202,10 @@ def welch_tests() -> tuple[pd.DataFrame, list[str]]:
         "base_deviation": right.deviations,
     })  # fmt: skip
     can_test = games[["ours_deviation", "base_deviation"]].min(axis="columns") >= MIN_DEVIATION
-    tests = games[can_test]
+    tests = games[can_test].assign(difference=games["ours"] - games["base"])
     ours = tests["ours"], tests["ours_deviation"], left.n_runs
     base = tests["base"], tests["base_deviation"], right.n_runs
-    found = ttest_ind_from_stats(*ours, *base, equal_var=False)
-    tests = tests.assign(
-        difference=tests["ours"] - tests["base"], t=found.statistic, p=found.pvalue
-    )
+    tests["t"], tests["p"] = ttest_ind_from_stats(*ours, *base, equal_var=False)
     return tests.sort_values("p").reset_index(drop=True), list(games.loc[~can_test, "game"])
 
 
@@ -223,19 +215,14 @@ def significance() -> dict[str, Any]:
     found = tests[tests["p"] < LEVEL]
     limits = LEVEL / (len(tests) - np.arange(len(tests)))  # Holm's correction
     n_kept = int(np.cumprod(tests["p"].to_numpy() <= limits).sum())
-    cells = {
-        "game": found["game"],
-        **{
-            f"{name} ({runs_of(name)} runs)": [
-                f"{mean:.4f} ± {deviation:.2f}"
-                for mean, deviation in found[[column, f"{column}_deviation"]].to_numpy()
-            ]
-            for name, column in ((OURS, "ours"), (BASE, "base"))
-        },
-        "difference": [f"{value:+.4f}" for value in found["difference"]],
-        "t": [f"{value:.2f}" for value in found["t"]],
-        "p": [f"{value:.1e}" if value < 0.001 else f"{value:.3f}" for value in found["p"]],
-    }
+    cells = {"game": found["game"]}
+    for name, column in ((OURS, "ours"), (BASE, "base")):
+        pairs = zip(found[column], found[f"{column}_deviation"], strict=True)
+        cells[f"{name} ({runs_of(name)} runs)"] = [f"{m:.4f} ± {d:.2f}" for m, d in pairs]
+    cells["difference"] = found["difference"].map("{:+.4f}".format)
+    cells["t"] = found["t"].map("{:.2f}".format)
+    cells["p"] = [f"{value:.1e}" if value < 0.001 else f"{value:.3f}" for value in found["p"]]
+    printed = printed_aggregates().set_index(["method", "runs", "statistic"])
     return {
         "table": pd.DataFrame(cells),
         "n_tests": len(tests),
@@ -245,35 +232,32 @@ def significance() -> dict[str, Any]:
         "level": LEVEL,
         "means": {name: (runs_of(name), float(method.scores.mean()))
                   for name, method in atari100k().methods.items() if method.n_runs},
-        "printed": next(e for e in printed_aggregates()
-                        if (e.method, e.runs, e.statistic) == (BASE, "10", "mean") and e.low),
+        "printed": printed.loc[(BASE, "10", "mean")].to_dict(),
     }  # fmt: skip
 
 
 def published_aggregates() -> pd.DataFrame:
     """The printed aggregates of the eight methods, 10 runs per game, and of all runs of SPR."""
-    rows: list[tuple[Any, ...]] = []
-    for name in PAPER:
-        for e in printed_aggregates():
-            if (e.method, e.runs) == (name, "10"):
-                runs = str(min(10, runs_of(name)))
-                rows.append((name, False, runs, e.statistic, e.estimate, e.low, e.high))
-            elif (name, e.runs) == (BASE, "all") and e.low is not None:
-                own = (f"{e.method}, all runs", False, str(runs_of(e.method)))
-                rows.append((*own, e.statistic, e.estimate, e.low, e.high))
-    return pd.DataFrame(rows, columns=AGGREGATES).astype({"low": float, "high": float})
+    rows = printed_aggregates()
+    rows = rows[(rows["runs"] == "10") | rows["low"].notna()]
+    rows = rows.sort_values("method", key=lambda names: names.map(PAPER.index), kind="stable")
+    is_all, n_runs = rows["runs"] == "all", rows["method"].map(runs_of)
+    return rows.assign(
+        method=rows["method"].mask(is_all, rows["method"] + ", all runs"),
+        here=False,
+        runs=n_runs.where(is_all, n_runs.clip(upper=10)).astype(str),
+    ).rename(columns={"estimate": "value"})[AGGREGATES]
 
 
 def published_means(games: Sequence[str] | None = None) -> pd.DataFrame:
     """Mean and median of the paper's table over some or all games."""
     table = atari100k()
-    at = [table.games.index(game) for game in (table.games if games is None else games)]
-    rows = []
-    for name in PAPER:
-        scores = table.methods[name].scores[at]
-        for statistic, value in (("mean", scores.mean()), ("median", np.median(scores))):
-            rows.append((name, False, str(runs_of(name)), statistic, float(value), None, None))
-    return pd.DataFrame(rows, columns=AGGREGATES).astype({"low": float, "high": float})
+    scores = pd.DataFrame({name: table.methods[name].scores for name in PAPER}, table.games)
+    scores = scores if games is None else scores.loc[list(games)]
+    rows = scores.agg(["mean", "median"]).rename_axis("statistic").reset_index()
+    rows = rows.melt("statistic", var_name="method")
+    runs = rows["method"].map(runs_of).astype(str)
+    return rows.assign(here=False, runs=runs, low=np.nan, high=np.nan)[AGGREGATES]
 
 
 def aggregates_of(what: str, own: OwnRuns) -> pd.DataFrame:
@@ -287,7 +271,7 @@ def aggregates_of(what: str, own: OwnRuns) -> pd.DataFrame:
 
 def sources() -> dict[str, Any]:
     """The numbers of runs that the published scores come from."""
-    printed = {e.method for e in printed_aggregates() if e.runs == "10" and e.low is not None}
+    printed = set(printed_aggregates().query("runs == '10' and low.notna()")["method"])
     others = [name for name in PAPER if name != OURS]
     counts = sorted({runs_of(name) for name in others}, reverse=True)
     return {

@@ -162,33 +162,30 @@ def _read_summary(done: Path) -> dict[str, Any]:
     """The entries of DONE; one of `SCORES` must be a number."""
     remedy = f"remove it and {REPEAT}"
     summary = dict(flatten(read_object(done, remedy)))
-    known = {key: summary[key] for key in NUMBERS if summary.get(key) is not None}
-    for key, value in known.items():
-        if not _is_number(value):
+    for key in NUMBERS:
+        value = summary.get(key)
+        if value is not None and not _is_number(value):
             raise UserError(
                 f"{done} is damaged ({key} is {value!r}, not a finite number); {remedy}"
             )
-    if not known.keys() & set(SCORES):
+    if all(summary.get(key) is None for key in SCORES):
         raise UserError(f"{done} has no score ({', '.join(SCORES)}); {remedy}")
     return summary
 
 
 def _read_curves(folder: Path) -> Values:
-    metrics, evaluations = folder / "metrics.jsonl", folder / "eval.jsonl"
+    metrics = folder / "metrics.jsonl"
     if not metrics.exists():
         raise UserError(f"{metrics} cannot be read (it is missing); move {folder} elsewhere")
-    curves = [
-        (str(folder), line["step"], tag, value)
-        for line in _read_lines(metrics)
-        for tag, value in line.items()
-    ]
+    tags = {"mean": "eval/mean", "median": "eval/median"}
+    curves = [(line, tag, tag) for line in _read_lines(metrics) for tag in line if tag != "step"]
     curves += [
-        (str(folder), line["step"], f"eval/{tag}", line[tag])
-        for line in _read_lines(evaluations)
-        for tag in ("mean", "median")
-        if tag in line
+        (line, key, tag)
+        for line in _read_lines(folder / "eval.jsonl")
+        for key, tag in tags.items()
+        if key in line
     ]
-    return [row for row in curves if row[2] != "step"]
+    return [(str(folder), line["step"], tag, line[key]) for line, key, tag in curves]
 
 
 def _read_lines(file: Path, torn_end: bool = False) -> list[dict[str, Any]]:
@@ -204,17 +201,15 @@ def _read_lines(file: Path, torn_end: bool = False) -> list[dict[str, Any]]:
     if rest and not torn_end:
         texts.append(rest)
     lines: list[dict[str, Any]] = []
-    step = -1
     for number, text in enumerate(texts, start=1):
         try:
             line = json.loads(text)
-        except ValueError:
-            line, problem = {}, "not valid JSON"
-        else:
+            step = lines[-1]["step"] if lines else -1
             problem = _line_problem(line, step, file.name == "metrics.jsonl")
+        except ValueError:
+            problem = "not valid JSON"
         if problem:
             raise UserError(f"{file} line {number} is damaged ({problem}); {remedy}")
-        step = line["step"]
         lines.append(line)
     return lines
 
@@ -257,17 +252,15 @@ def _planned(
     for root, (spec, label, words, episodes) in plans:
         identity, folder = spec.identity(), spec.folder(root)
         shared = {"label": label, "words": tuple(words), "eval_episodes": episodes}
+        place = {"group": str(folder.parent), "root": str(root), "hash": identity[:8]}
         begun = [row for row in rows if row["identity"] == identity]
         for row in begun:
+            place = {name: begun[0][name] for name in place}
             if row["label"] is None:
                 row |= shared
-        place = {"group": str(folder.parent), "root": str(root), "hash": identity[:8]}
-        if begun:
-            place = {name: begun[0][name] for name in place}
         if (identity, spec.seed) not in known:
             known.add((identity, spec.seed))
-            row = {"identity": identity, "status": "planned", **shared, **place}
-            row["run"] = str(folder)
+            row = {"run": str(folder), "identity": identity, "status": "planned", **shared, **place}
             planned.append({**dict.fromkeys(COLUMNS), **spec.to_json(), **row})
     return planned
 

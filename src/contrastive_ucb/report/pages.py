@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,26 +21,9 @@ from contrastive_ucb.core.runtime import versions
 from contrastive_ucb.report import atari, plots, scores
 from contrastive_ucb.report import tables as tab
 from contrastive_ucb.report.load import Loaded, read_facts
-from contrastive_ucb.report.scores import (
-    FEW_RUNS,
-    KINDS,
-    RETURN,
-    Kind,
-    finished,
-    missing_runs,
-)
+from contrastive_ucb.report.scores import FEW_RUNS, KINDS, RETURN, Kind, finished, missing_runs
 from contrastive_ucb.stats.aggregate import Scores
 
-CONSTANTS = {
-    name: getattr(module, name)
-    for module, names in {
-        scores: ("BINS", "FEW_RUNS", "MIN_RUNS", "PAIR_RESAMPLES", "RESAMPLES", "SEED_RESAMPLES"),
-        plots: ("BAND_NOTE", "LOG_NOTE"),
-        tab: ("N_BEST",),
-        atari: ("EPISODES",),
-    }.items()
-    for name in names
-}
 FINITE_CURVES = {
     "gap": "gap of the policy",
     "zeta": "model error zeta",
@@ -60,8 +42,10 @@ def render(name: str, suffix: str = ".html", **data: Any) -> str:
         lstrip_blocks=True,
     )
     env.filters |= {"inline": inline, "line": lambda text: " ".join(text.split()), "tex": tab.tex}
-    env.filters |= {"markdown": tab.to_markdown, "looks": tab.looks}
-    env.globals |= CONSTANTS
+    env.filters |= {"markdown": tab.to_markdown, "looks": tab.looks, "facts_table": tab.facts_table}
+    env.filters |= {"runs_text": scores.runs_text}
+    for module in (scores, plots, tab, atari):
+        env.globals |= {key: value for key, value in vars(module).items() if key.isupper()}
     assert env.loader is not None
     script = env.loader.get_source(env, "sort.js")[0]
     return env.get_template(f"{name}.j2").render(
@@ -97,11 +81,12 @@ def report_files(loaded: Loaded, out: Path, command: str, facts: Path | None) ->
     """
     runs, missing, draw = loaded.runs, missing_runs(loaded.runs), out.suffix == ".html"
     csv, beside = tab.scores_csv(runs, missing), out.with_suffix(".csv")
-    begun, kinds = runs[runs["status"] != "planned"], []
-    for kind in KINDS.values():
-        own = finished(runs[runs["kind"] == kind.name])
-        if len(own):
-            kinds.append(_kind_data(own, loaded.curves, missing, kind, draw))
+    begun, by_kind = runs[runs["status"] != "planned"], finished(runs).groupby("kind")
+    kinds = [
+        _kind_data(by_kind.get_group(name), loaded.curves, missing, kind, draw)
+        for name, kind in KINDS.items()
+        if name in by_kind.groups
+    ]
     page = render(
         "report",
         out.suffix,
@@ -110,7 +95,7 @@ def report_files(loaded: Loaded, out: Path, command: str, facts: Path | None) ->
         n_agents=begun["agent_name"].nunique(),
         n_tasks=begun["task_name"].nunique(),
         kinds=kinds,
-        facts=_facts_data(loaded.root, facts),
+        facts=read_facts(loaded.root, facts),
         missing=missing_data(missing, loaded.problems) if len(runs) else None,
         csv=beside.name,
         digest=hashlib.sha256(csv.encode()).hexdigest(),
@@ -143,18 +128,15 @@ def comparison_data(shared: Sequence[Scores], kind: Kind, draw: bool) -> dict[st
     """Performance profiles and probabilities of improvement of methods on the same tasks."""
     if not shared or not draw:
         return None
-    pairs = scores.improvements(shared, kind.sign) if len(shared) > 1 else None
-    estimates = [] if pairs is None else list(pairs.itertuples())
+    pairs = tab.with_text(scores.improvements(shared, kind.sign))
     return {
         "kind": kind,
         "tasks": shared[0].tasks,
         "names": [one.name for one in shared],
         "least": _least(shared),
         "profile": plots.to_svg(plots.profile_figure(shared, kind.score)),
-        "improvement": "" if pairs is None else plots.to_svg(plots.improvement_figure(pairs)),
-        "pairs": "; ".join(
-            f"{r.x} over {r.y} {tab.estimate_text(r.value, r.low, r.high)}" for r in estimates
-        ),
+        "improvement": plots.to_svg(plots.improvement_figure(pairs)) if len(pairs) else "",
+        "pairs": "; ".join(pairs["x"] + " over " + pairs["y"] + " " + pairs["text"]),
     }
 
 
@@ -162,12 +144,11 @@ def _kind_data(
     own: pd.DataFrame, curves: pd.DataFrame, missing: pd.DataFrame, kind: Kind, draw: bool
 ) -> dict[str, Any]:
     """Curves, scores, and comparisons of the runs of one kind."""
-    by_agent = scores.scores_by_agent(own)
+    by_agent, is_atari = scores.scores_by_agent(own), kind.name == "atari"
     shared = scores.comparable(by_agent)
-    several = bool(shared) and len(shared[0].tasks) > 1
+    has_several_tasks = bool(shared) and len(shared[0].tasks) > 1
+    aggregates = scores.aggregate(shared, kind.goal) if has_several_tasks else None
     tasks, n_agents = tab.task_table(own, kind), own["agent_name"].nunique()
-    is_atari = kind.name == "atari"
-    compared = shared if several or len(shared) > 1 else []
     return {
         "kind": kind,
         "shown": kind.score if kind.name == "mdp" else kind.raw,
@@ -180,10 +161,14 @@ def _kind_data(
         "tasks": tasks if tasks.shape[1] > 2 and not is_atari else None,
         "n_agents": n_agents,
         "has_controls": n_agents + 1 < tasks.shape[1],
-        "aggregates": _aggregates(shared, kind, draw) if several else None,
+        "aggregates": None if aggregates is None else figure_data(
+            aggregates, plots.aggregates_figure(aggregates, kind.score) if draw else None
+        ),
+        "n_tasks": len(shared[0].tasks) if shared else 0,
         "left_out": [one.name for one in by_agent if one.name not in {s.name for s in shared}],
-        "several": several,
-        "comparison": comparison_data(compared, kind, draw),
+        "comparison": comparison_data(
+            shared if has_several_tasks or len(shared) > 1 else [], kind, draw
+        ),
     }  # fmt: skip
 
 
@@ -219,41 +204,13 @@ def _curves(own: pd.DataFrame, measured: pd.DataFrame, kind: Kind) -> list[dict[
     return figures
 
 
-def _aggregates(shared: Sequence[Scores], kind: Kind, draw: bool) -> dict[str, Any]:
-    aggregates = scores.aggregate(shared, kind.goal)
-    figure = plots.aggregates_figure(aggregates, kind.score) if draw else None
-    return figure_data(aggregates, figure) | {"n_tasks": len(shared[0].tasks)}
-
-
 def figure_data(aggregates: pd.DataFrame, figure: Figure | None) -> dict[str, Any]:
     """A figure of aggregates, its description for screen readers, and the table of its numbers."""
-    rows = aggregates[aggregates["statistic"] == "mean"].itertuples()
-    means = [f"{r.method} {tab.estimate_text(r.value, r.low, r.high)}" for r in rows]
+    means = tab.with_text(aggregates[aggregates["statistic"] == "mean"])
     return {
         "svg": "" if figure is None else plots.to_svg(figure),
-        "alt": f"Means: {'; '.join(means)}.",
+        "alt": f"Means: {'; '.join(means['method'] + ' ' + means['text'])}.",
         "table": tab.aggregate_table(aggregates),
-    }
-
-
-def _facts_data(root: Path, file: Path | None) -> dict[str, Any] | None:
-    measured = read_facts(root, file)
-    if measured is None:
-        return None
-    facts = measured["facts"]
-    made_with = measured.get("versions", {})
-    origin = {
-        "measured on": measured.get("date"),
-        "with": ", ".join(f"{name} {version}" for name, version in made_with.items()),
-    }
-    return {
-        "states": Counter(row.state for row in facts),
-        "n_required": sum(row.required for row in facts),
-        "failed": [row for row in facts if row.required and row.state != "holds"],
-        "table": tab.facts_table(facts),
-        "file": measured["file"],
-        "origin": "".join(f", {word} {value}" for word, value in origin.items() if value),
-        "commands": [measured["command"]] if measured.get("command") else [],
     }
 
 
@@ -289,16 +246,8 @@ def reproduced_page(what: str, own: atari.OwnRuns, command: str, suffix: str) ->
         main=main,
         games=atari.games_table(own.scores),
         sources=atari.sources(),
-        own=[
-            {
-                "name": one.name,
-                "per_game": scores.runs_text(one),
-                "n_games": len(one.tasks),
-                "n_runs": int(one.n_runs.sum()),
-                "episodes": tab.episodes_of(own.runs[own.runs["agent_name"] == one.name]),
-            }
-            for one in shown
-        ],
+        own=shown,
+        episodes={name: tab.episodes_of(runs) for name, runs in own.runs.groupby("agent_name")},
         left_out=[one.name for one in own.scores if one.name not in {s.name for s in shown}],
         least=_least(own.scores),
         other_episodes=atari.other_episodes(own.runs),

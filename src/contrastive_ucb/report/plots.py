@@ -337,9 +337,9 @@ def mean_figure(aggregates: pd.DataFrame, title: str, label: str) -> Figure:
         axes = figure.add_subplot()
         colors = _label_rows(axes, rows)
         hatches = ["////" if here else "" for here in rows["here"]]
-        errors = [rows["value"] - rows["low"], rows["high"] - rows["value"]]
+        errors = [rows["value"] - rows["low"], rows["high"] - rows["value"]]  # NaN: no error bar
         look: Any = {"color": colors, "hatch": hatches, "edgecolor": "white", "linewidth": 0}
-        look |= {"xerr": np.nan_to_num(errors), "ecolor": INK}
+        look |= {"xerr": errors, "ecolor": INK}
         bars = axes.barh(range(len(rows)), rows["value"], height=0.7, **look)
         axes.bar_label(bars, fmt="{:.3f}", padding=4)
         axes.margins(x=0.16)

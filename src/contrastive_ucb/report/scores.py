@@ -112,19 +112,26 @@ def score_runs(runs: pd.DataFrame) -> pd.DataFrame:
     named = runs.merge(names, on="identity", how="left")
     for column in ("task", "agent"):
         named[f"{column}_name"] = named[f"{column}_name"].fillna(named[column])
-    done = finished(named).to_dict("records")
-    bare = {run["task_name"] for run in done if not run.get("optimal_value", np.nan) > 0}
-    columns = ["kind", "raw", "score"]
-    numbers = pd.DataFrame(
-        [_numbers(run, run["task_name"] in bare) for run in done],
-        columns=columns,
-        index=finished(named).index,
-    )
-    named[columns] = numbers.reindex(named.index)
-    keys = named[["task_name", "agent", "agent_name", "seed"]].itertuples(index=False)
-    places = [(natural(key[0]), *agent_order(key[1]), *key[2:]) for key in keys]
-    order = sorted(range(len(named)), key=places.__getitem__)
-    return named.iloc[order].reset_index(drop=True)
+    named = named.join(_numbers(finished(named)))
+    return in_order(named, "task_name", "agent", "agent_name", "seed")
+
+
+def _numbers(runs: pd.DataFrame) -> pd.DataFrame:
+    """The kind of finished runs, their raw numbers and their scores."""
+    names = ["evaluation.mean", "average_regret", "average_gap", "optimal_value"]
+    evaluation, regret, gap, best = runs.reindex(columns=names).astype(float).to_numpy().T
+    games = runs["task"].map(game_of)
+    # One run without a V* above 0 makes the whole task raw.
+    is_bare = runs["task_name"].isin(runs.loc[~(best > 0), "task_name"])
+    is_deep, is_mdp = ~np.isnan(evaluation), ~np.isnan(regret)
+    tests = {"atari": is_deep & games.notna(), "deep": is_deep, "regret": is_mdp & is_bare}
+    kinds = np.select([*tests.values(), is_mdp], [*tests, "mdp"], "game")
+    raw = np.select([is_deep, is_mdp], [evaluation, regret], gap)
+    score, earned = raw.copy(), kinds == "mdp"
+    score[earned] = 1 - raw[earned] / best[earned]
+    for at in np.flatnonzero(kinds == "atari"):
+        score[at] = normalise(games.iloc[at], raw[at])
+    return pd.DataFrame({"kind": kinds, "raw": raw, "score": score}, runs.index)
 
 
 def finished(runs: pd.DataFrame) -> pd.DataFrame:
@@ -135,8 +142,7 @@ def finished(runs: pd.DataFrame) -> pd.DataFrame:
 def scores_by_agent(runs: pd.DataFrame) -> list[Scores]:
     """The scores of each agent on its tasks, from finished runs of one kind."""
     found = []
-    order = sorted({(agent_order(a), name) for a, name in runs[["agent", "agent_name"]].values})
-    for name in dict.fromkeys(name for _, name in order):
+    for name in in_order(runs, "agent", "agent_name")["agent_name"].drop_duplicates():
         by_task = dict(list(runs[runs["agent_name"] == name].groupby("task_name")["score"]))
         tasks = tuple(sorted(by_task, key=natural))
         found.append(Scores(name, tasks, tuple(by_task[task].to_numpy() for task in tasks)))
@@ -145,12 +151,13 @@ def scores_by_agent(runs: pd.DataFrame) -> list[Scores]:
 
 def on_shared_tasks(scores: Sequence[Scores]) -> list[Scores]:
     """The same methods restricted to the tasks that all of them have; [] if there are none."""
-    shared = [task for task in scores[0].tasks if all(task in one.tasks for one in scores)]
-    restricted: list[Scores] = []
-    for one in scores if shared else ():
-        by_task = dict(zip(one.tasks, one.runs, strict=True))
-        restricted.append(Scores(one.name, tuple(shared), tuple(by_task[task] for task in shared)))
-    return restricted
+    by_task = {one.name: dict(zip(one.tasks, one.runs, strict=True)) for one in scores}
+    shared = [task for task in scores[0].tasks if all(task in runs for runs in by_task.values())]
+    return [
+        Scores(name, tuple(shared), tuple(runs[task] for task in shared))
+        for name, runs in by_task.items()
+        if shared
+    ]
 
 
 def comparable(scores: Sequence[Scores]) -> list[Scores]:
@@ -264,14 +271,16 @@ def missing_runs(runs: pd.DataFrame) -> pd.DataFrame:
                 first["eval_episodes"] = group["evaluation.episodes"].max()
             own = {name: first[name] for name in columns}
             rows.append({**own, "seeds": seeds, "commands": commands_of(first, seeds)})
-    return sorted_gaps(pd.DataFrame(rows, columns=[*columns, "seeds", "commands"]))
+    missing = pd.DataFrame(rows, columns=[*columns, "seeds", "commands"])
+    return in_order(missing, "task_name", "agent_name")
 
 
-def sorted_gaps(missing: pd.DataFrame) -> pd.DataFrame:
-    """Missing runs in the order of tables."""
-    names = list(zip(missing["task_name"], missing["agent_name"], strict=True))
-    order = sorted(range(len(names)), key=lambda at: (natural(names[at][0]), names[at][1]))
-    return missing.iloc[order].reset_index(drop=True)
+def in_order(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The rows sorted by these columns, as in tables."""
+    keys: dict[str, Any] = {"task_name": natural, "agent": agent_order}
+    parts = [frame[name].map(keys.get(name, lambda value: value)) for name in columns]
+    places = list(zip(*parts, strict=True))
+    return frame.iloc[sorted(range(len(places)), key=places.__getitem__)].reset_index(drop=True)
 
 
 def commands_of(run: Mapping[str, Any], seeds: Sequence[int]) -> tuple[str, ...]:
@@ -333,20 +342,3 @@ def _distinct(
         with_settings(name, {key: one.get(key) for key in sorted(differing.get(name, ()))})
         for name, one in zip(names, settings, strict=True)
     ]
-
-
-def _numbers(run: Mapping[str, Any], is_bare: bool) -> tuple[str, float, float]:
-    """The kind of a finished run, its raw number and its score.
-
-    is_bare  whether a finished run of the task has no V* above 0
-    """
-    if pd.notna(run.get("evaluation.mean")):
-        kind = "deep" if game_of(run["task"]) is None else "atari"
-    elif pd.notna(run.get("average_regret")):
-        kind = "regret" if is_bare else "mdp"
-    else:
-        kind = "game"
-    raw = float(run[KINDS[kind].key])
-    if kind == "atari":
-        return kind, raw, float(normalise(run["task"], raw))
-    return kind, raw, 1 - raw / run["optimal_value"] if kind == "mdp" else raw

@@ -71,10 +71,13 @@ def number_text(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def estimate_text(value: float, low: float, high: float) -> str:
-    """An estimate with its interval, if it has one."""
-    interval = "" if pd.isna(low) else f" [{low:.3f}, {high:.3f}]"
-    return NOTHING if pd.isna(value) else f"{value:.3f}{interval}"
+def with_text(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Estimates (value, low, high) with a column `text`, which has the interval if it is known."""
+    texts = []
+    for value, low, high in estimates[["value", "low", "high"]].values:
+        interval = "" if pd.isna(low) else f" [{low:.3f}, {high:.3f}]"
+        texts.append(NOTHING if pd.isna(value) else f"{value:.3f}{interval}")
+    return estimates.assign(text=texts)
 
 
 def seeds_text(seeds: Iterable[int]) -> str:
@@ -153,24 +156,20 @@ def controls_of(runs: pd.DataFrame, kind: Kind) -> dict[str, Mapping[str, Array]
 
 def task_table(runs: pd.DataFrame, kind: Kind) -> pd.DataFrame:
     """A row per task and a column per agent or control, the best two agents in bold."""
-    agents = [one.name for one in scores_by_agent(runs)]
-    values = dict(list(runs.groupby(["task_name", "agent_name"])[shown_column(kind)]))
-    played = controls_of(runs, kind)
-    controls = [name for name in NAMES.values() if any(name in one for one in played.values())]
-    rows = []
-    for task in runs["task_name"].drop_duplicates():
-        own = [values.get((task, agent)) for agent in agents]
-        best = _best([None if one is None else kind.sign * one.mean() for one in own])
-        cells = [f"**{_spread(v)}**" if at in best else _spread(v) for at, v in enumerate(own)]
-        rows.append([task, *cells, *(_spread(played.get(task, {}).get(name)) for name in controls)])
-    return table(["task", *agents, *controls], rows)
+    tasks, agents = runs["task_name"].unique(), [one.name for one in scores_by_agent(runs)]
+    values = runs.groupby(["task_name", "agent_name"])[shown_column(kind)]
+    cells, means = values.agg(_spread).unstack(), kind.sign * values.mean().unstack()
+    cells = cells.mask(means.apply(_is_best, axis="columns"), "**" + cells + "**")
+    controls = pd.DataFrame(controls_of(runs, kind)).T.map(_spread)
+    names = [name for name in NAMES.values() if name in controls]
+    frame = cells.loc[tasks, agents].join(controls[names]).fillna(NOTHING)
+    return frame.rename_axis("task").reset_index()
 
 
 def aggregate_table(aggregates: pd.DataFrame) -> pd.DataFrame:
     """A row per method, a column per statistic."""
-    texts = [estimate_text(*row) for row in aggregates[["value", "low", "high"]].values]
     sources = aggregates["here"].map({True: "run here", False: "published"})
-    cells = aggregates.assign(text=texts, source=sources)
+    cells = with_text(aggregates).assign(source=sources)
     keys = ["method", "source", "runs"]
     wide = cells.pivot(index=keys, columns="statistic", values="text").fillna(NOTHING)
     wide = wide.loc[[tuple(key) for key in cells[keys].drop_duplicates().values]]
@@ -245,18 +244,14 @@ def scores_csv(runs: pd.DataFrame, missing: pd.DataFrame) -> str:
 
 def _spread(values: Any) -> str:
     """Mean ± standard deviation (number of runs)."""
-    if values is None:
-        return NOTHING
     spread = f" ± {number_text(float(values.std(ddof=1)))}" if len(values) > 1 else ""
     return f"{number_text(float(values.mean()))}{spread} ({len(values)})"
 
 
-def _best(means: Sequence[float | None]) -> set[int]:
-    """The indices of the best means, and of means that are printed alike; never of all."""
-    known = {at: value for at, value in enumerate(means) if value is not None}
-    chosen = sorted(known.values(), reverse=True)[: min(N_BEST, len(known) - 1)]
-    printed = {number_text(value) for value in chosen}
-    return {at for at, value in known.items() if number_text(value) in printed}
+def _is_best(means: pd.Series) -> pd.Series:
+    """Whether a mean is one of the best, or is printed like one of them; never all of them."""
+    best = means.nlargest(min(N_BEST, means.count() - 1))
+    return means.map(number_text).isin(best.map(number_text))
 
 
 def _is_number(cell: str) -> bool:

@@ -6,12 +6,11 @@ run folders can show the controls without playing them.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 
-import numpy as np
+import pandas as pd
 
 from contrastive_ucb.core.arrays import Array
 
@@ -21,12 +20,9 @@ NAMES = {"random": "random policy", "constant": "best constant action"}  # by `a
 @lru_cache
 def control_scores() -> Mapping[str, Mapping[str, Array]]:
     """Scores of the seeds (seeds,) by environment, and within it by the name of the control."""
-    text = files("contrastive_ucb.stats").joinpath("controls.csv").read_text("utf-8")
-    by_env: dict[str, dict[str, list[float]]] = {}
-    for row in csv.DictReader(text.splitlines()):
-        scores = by_env.setdefault(row["env"], {}).setdefault(NAMES[row["policy"]], [])
-        scores.append(float(row["score"]))
-    return {
-        env: {name: np.array(scores) for name, scores in by_name.items()}
-        for env, by_name in by_env.items()
-    }
+    with files("contrastive_ucb.stats").joinpath("controls.csv").open(encoding="utf-8") as lines:
+        table = pd.read_csv(lines, dtype={"score": str}).astype({"score": float})
+    by_env: dict[str, dict[str, Array]] = {}
+    for (env, policy), scores in table.groupby(["env", "policy"], sort=False)["score"]:
+        by_env.setdefault(env, {})[NAMES[policy]] = scores.to_numpy()
+    return by_env

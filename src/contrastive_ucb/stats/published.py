@@ -9,14 +9,13 @@ defined for the 26 games of Atari 100K, which have published scores of both.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from contrastive_ucb.core.arrays import Array
@@ -42,17 +41,6 @@ class Atari100K:
     random: Array  # (games,)
     human: Array  # (games,)
     methods: Mapping[str, Method]  # by name
-
-
-class Aggregate(NamedTuple):
-    """One published statistic over all games, with its 95% interval if published."""
-
-    method: str
-    runs: str  # "10" or "all"
-    statistic: str  # median, iqm, mean or optimality_gap
-    estimate: float
-    low: float | None
-    high: float | None
 
 
 # name, runs per game, column; columns with "_raw" hold raw scores
@@ -81,32 +69,30 @@ _GAMES = {name_key(game): game for game in ATARI_100K}
 @lru_cache
 def atari100k() -> Atari100K:
     """The published scores. The arrays are shared; do not change them."""
-    rows = _rows("atari100k_published.csv")
-    columns = {
-        name: np.array([float(row[name]) for row in rows]) for name in rows[0] if name != "game"
-    }
-    random, human = columns["random"], columns["human"]
+    table = _read("atari100k_published.csv").set_index("game").astype(float)
+    random, human = table["random"].to_numpy(), table["human"].to_numpy()
     methods = {}
     for name, n_runs, column in _COLUMNS:
-        scores = columns[column]
+        scores, deviations = table[column].to_numpy(), column.replace("_hns", "_sd_hns")
         if "_raw" in column:
             scores = human_normalised(scores, random, human)
-        deviations = columns.get(column.replace("_hns", "_sd_hns")) if "_hns" in column else None
-        methods[name] = Method(name, n_runs, scores, deviations)
-    return Atari100K(tuple(row["game"] for row in rows), random, human, methods)
+        has_deviations = deviations != column and deviations in table
+        spread = table[deviations].to_numpy() if has_deviations else None
+        methods[name] = Method(name, n_runs, scores, spread)
+    return Atari100K(tuple(table.index), random, human, methods)
 
 
 @lru_cache
-def printed_aggregates() -> tuple[Aggregate, ...]:
-    """The aggregates as published."""
-    aggregates = []
-    for row in _rows("atari100k_aggregates.csv"):
-        low, high = (float(row[end]) if row[end] else None for end in ("low", "high"))
-        estimate = float(row["estimate"])
-        aggregates.append(
-            Aggregate(row["method"], row["runs"], row["statistic"], estimate, low, high)
-        )
-    return tuple(aggregates)
+def printed_aggregates() -> pd.DataFrame:
+    """The aggregates as published: method, runs, statistic, estimate, low, high.
+
+    runs       "10" or "all"
+    statistic  median, iqm, mean or optimality_gap
+    low, high  the 95% interval, NaN if it was not published
+    """
+    return _read("atari100k_aggregates.csv").astype(
+        dict.fromkeys(("estimate", "low", "high"), float)
+    )
 
 
 def game_of(name: str) -> str | None:
@@ -129,6 +115,7 @@ def normalise(name: str, score: ArrayLike) -> Array:
     return human_normalised(score, table.random[at], table.human[at])
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    lines = files("contrastive_ucb.stats").joinpath(name).read_text("utf-8").splitlines()
-    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+def _read(name: str) -> pd.DataFrame:
+    file = files("contrastive_ucb.stats").joinpath(name)
+    with file.open(encoding="utf-8") as lines:
+        return pd.read_csv(lines, comment="#", dtype=str)  # float() rounds exactly
