@@ -1,5 +1,7 @@
 """Rules recover known values, and hold on the right side of the limit only."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,6 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts.plan import Fact, Record, Run
 from contrastive_ucb.facts.rules import (
     RULES,
-    Case,
     Outcome,
     exponential_misfit,
     floored_fit,
@@ -28,7 +29,7 @@ PROBLEM = Problem("lowrank", "contrastive-ucb", {"rank": 2, "n_states": 4}, 1000
 
 def record(curves: dict[str, Array] | None = None, **totals: list[float]) -> Record:
     arrays = {name: np.array(values, dtype=float) for name, values in totals.items()}
-    return Record(ROUNDS, curves or {}, arrays, 1.5)
+    return Record(run_of(PROBLEM), ROUNDS, curves or {}, arrays, 1.5)
 
 
 def run_of(problem: Problem, label: object = "") -> Run:
@@ -37,8 +38,8 @@ def run_of(problem: Problem, label: object = "") -> Run:
 
 def judge(rule: str, *records: Record, labels: tuple = (), **fact: object) -> Outcome:
     runs = [run_of(PROBLEM, label) for label in labels or (1,) * len(records)]
-    entry = Fact("F0", "claim", rule, ("a",), **fact)  # type: ignore[arg-type]
-    return RULES[rule](Case(entry, runs, list(records), 30))
+    measured = [replace(one, run=run) for one, run in zip(records, runs, strict=True)]
+    return RULES[rule](Fact("F0", window=30, **fact), *measured)  # type: ignore[arg-type]
 
 
 def power(exponent: float, *factors: float) -> Array:
@@ -223,7 +224,7 @@ def test_rounds_with_a_bias_above_the_value_are_not_informative() -> None:
 
 def test_growth_is_held_against_the_bound_over_the_same_runs() -> None:
     values = (2, 4, 8)
-    runs, records = [], []
+    runs = []
     for d in values:
         problem = Problem("lowrank", "contrastive-ucb", {"rank": d, "n_states": 10}, 1000)
         runs.append(run_of(problem, d))
@@ -237,9 +238,9 @@ def test_growth_is_held_against_the_bound_over_the_same_runs() -> None:
     allowed = float(slope(np.array(values, dtype=float), np.array(bound)))
     assert 1 < allowed < 2
     for exponent in (allowed - 0.1, allowed + 0.1):
-        records = [record(zeta=[d**exponent, 2 * d**exponent]) for d in values]
-        entry = Fact("F0", "c", "growth", ("a",), measure="zeta", variable="d")
-        outcome = RULES["growth"](Case(entry, runs, records, 30))
+        totals = [record(zeta=[d**exponent, 2 * d**exponent]) for d in values]
+        records = [replace(one, run=run) for one, run in zip(totals, runs, strict=True)]
+        outcome = RULES["growth"](Fact("F0", measure="zeta", variable="d"), *records)
         assert outcome.value == pytest.approx(exponent)
         assert outcome.held is (exponent < allowed)
         assert f"{allowed:.2f}" in outcome.mark
@@ -249,9 +250,9 @@ def test_growth_is_held_against_the_bound_over_the_same_runs() -> None:
 def test_growth_is_that_of_the_mean_and_not_of_the_luckiest_seed() -> None:
     values = (2, 4, 8)
     runs = [run_of(Problem("lowrank", "contrastive-ucb", {"rank": d}, 1000), d) for d in values]
-    records = [record(zeta=[d**4.0, 1.0]) for d in values]  # one seed grows, the other does not
-    entry = Fact("F0", "c", "growth", ("a",), measure="zeta", variable="d")
-    outcome = RULES["growth"](Case(entry, runs, records, 30))
+    totals = [record(zeta=[d**4.0, 1.0]) for d in values]  # one seed grows, the other does not
+    records = [replace(one, run=run) for one, run in zip(totals, runs, strict=True)]
+    outcome = RULES["growth"](Fact("F0", measure="zeta", variable="d"), *records)
     assert outcome.low == pytest.approx(0)
     assert outcome.value > 2
     assert not outcome.held

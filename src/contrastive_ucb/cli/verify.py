@@ -15,7 +15,7 @@ from contrastive_ucb.cli.options import Json, emit, parse, say
 from contrastive_ucb.cli.status import LiveTable, aligned, counted
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.facts.rows import NAME, Row, check_place, summary_of, write_summary
+from contrastive_ucb.facts.rows import NAME, Row, write_summary
 
 MAX_SETTING = 76  # characters in the terminal; facts.json contains the whole text
 
@@ -52,9 +52,9 @@ class Verify:
 def run(arguments: Sequence[str]) -> None:
     options = parse(Verify, arguments, "cucb verify", Verify())
 
-    from contrastive_ucb.facts.plan import read_plan
-    from contrastive_ucb.facts.verify import fingerprint, verify
-    from contrastive_ucb.runs.pool import cores
+    from contrastive_ucb.facts.plan import load_records, read_plan
+    from contrastive_ucb.facts.verify import check_place, fingerprint, row_of, summary_of
+    from contrastive_ucb.runs.pool import run_local
     from contrastive_ucb.runs.status import states_of, watched_jobs
 
     plan = read_plan(options.quick, options.seeds).choose(options.facts)
@@ -64,16 +64,22 @@ def run(arguments: Sequence[str]) -> None:
             root = options.out / "runs" / fingerprint()[:16]
             _make_folder(root)
             check_place(options.out, plan)
-        runs = watched_jobs(plan.jobs(), root)
+        runs = watched_jobs(plan.jobs, root)
         with LiveTable(lambda: states_of(runs)) as table:
             say(counted(states_of(runs)))
-            rows, records = verify(plan, root, options.workers or cores(), table.tick)
-    seconds = sum({id(record): record.seconds for record in records.values()}.values())
-    summary = summary_of(plan, rows, shlex.join(["cucb", "verify", *arguments]), seconds)
+            errors = run_local(plan.jobs, root, options.workers, table.tick)
+        for folder, error in errors.items():
+            raise UserError(
+                f"{len(errors)} runs failed; {folder.relative_to(root)}: {error}; repeat the"
+                " command, which continues with --out"
+            )
+        records = load_records(plan.runs, root)
+    rows = [row_of(fact, records) for fact in plan.facts]
+    summary = summary_of(plan, rows, records, shlex.join(["cucb", "verify", *arguments]))
     if options.out is not None:
         from contrastive_ucb.report.theory_figures import write_figures  # imports matplotlib
 
-        write_summary(options.out, summary, rows)
+        write_summary(options.out, summary)
         figures = write_figures(options.out, plan, records, rows)
         say(f"wrote {options.out / NAME}, facts.csv and {len(figures)} figures")
     emit(summary, options.json, text_of(rows))

@@ -2,45 +2,42 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from contrastive_ucb.core.errors import UserError
+import pandas as pd
+
 from contrastive_ucb.core.files import write_atomically
-from contrastive_ucb.core.runtime import today, versions
-from contrastive_ucb.facts.plan import GROUPS, Plan
 from contrastive_ucb.runs.store import read_object
 
 NAME = "facts.json"
+GROUPS = ("facts", "ablations", "peers")  # lists of rows in facts.json and facts.toml
 State = Literal["holds", "does not hold", "not run", "reported"]
 NOTHING = "\N{EN DASH}"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of facts.json."""
+    """One row of facts.json: a claim with its target, its measured value and the result."""
 
     fact: str
-    part: str
-    claim: str
-    setting: str
-    mark: str
-    value: float | None
-    low: float | None
-    high: float | None
-    unit: str
-    state: State
-    required: bool
-    seconds: float
-    paper: str
-    note: str
-    measure: str
-    group: str  # facts, ablations or peers
+    part: str = ""
+    claim: str = ""
+    setting: str = ""
+    mark: str = "none"  # description of the target
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    state: State = "not run"
+    required: bool = False
+    seconds: float = 0.0
+    paper: str = ""
+    note: str = ""
+    measure: str = ""
+    group: str = "facts"
     limit: float | None = None  # the target as a number
 
     @property
@@ -74,46 +71,11 @@ def number(value: float | None) -> str:
     return f"{digits}e{int(power)}"
 
 
-def summary_of(plan: Plan, rows: Sequence[Row], command: str, seconds: float) -> dict[str, Any]:
-    """The content of facts.json. Everything except the date and the seconds is reproducible.
-
-    seconds  processor time of all runs
-    """
-    return {
-        **{name: [asdict(row) for row in rows if row.group == name] for name in GROUPS},
-        "failed": [row.name for row in rows if row.failed],
-        "quick": plan.quick,
-        "seeds": plan.seeds,
-        "command": command,
-        "processor_seconds": round(seconds, 1),
-        "versions": versions(),
-        "date": today(),
-    }
-
-
-def check_place(out: Path, plan: Plan) -> None:
-    """Raise an error if the folder contains a facts.json with rows that this plan would remove."""
-    try:
-        summary = read_summary(out)
-        rows = {(row["fact"], row["part"]) for name in GROUPS for row in summary[name]}
-        same = (summary["quick"], summary["seeds"]) == (plan.quick, plan.seeds)
-    except (UserError, KeyError):  # no file, or not readable
-        return
-    if not same or rows - {(fact.fact, fact.part) for fact in plan.facts}:
-        raise UserError(
-            f"{out / NAME} contains rows of '{summary['command']}' that would be lost; choose"
-            " another folder for --out"
-        )
-
-
-def write_summary(out: Path, summary: dict[str, Any], rows: Sequence[Row]) -> None:
-    """Write facts.json and facts.csv."""
-    table = io.StringIO()
-    writer = csv.DictWriter(table, [field.name for field in fields(Row)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
+def write_summary(out: Path, summary: dict[str, Any]) -> None:
+    """Write the summary to facts.json, and its rows to facts.csv."""
+    rows = pd.DataFrame([row for group in GROUPS for row in summary[group]])
     write_atomically(out / NAME, json.dumps(summary, indent=1, allow_nan=False) + "\n")
-    write_atomically(out / "facts.csv", table.getvalue())
+    write_atomically(out / "facts.csv", rows.to_csv(index=False, lineterminator="\n"))
 
 
 def read_summary(out: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Run the experiment of a plan, and apply the rules of all facts.
+"""Apply the rules of all facts to the finished runs of a plan.
 
 The runs are ordinary run folders, so an interrupted command continues where it stopped. They are
 stored under a hash of the source code, so results of older code are never reused.
@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.core.runtime import versions
-from contrastive_ucb.facts.plan import Fact, Plan, Record, Run, load_record
-from contrastive_ucb.facts.rows import Row, State
-from contrastive_ucb.facts.rules import RULES, Case, Outcome
-from contrastive_ucb.runs.pool import run_local
+from contrastive_ucb.core.runtime import today, versions
+from contrastive_ucb.facts.plan import Fact, Plan, Record, Run
+from contrastive_ucb.facts.rows import GROUPS, NAME, Row, State, read_summary
+from contrastive_ucb.facts.rules import RULES, Outcome
 
-ELSEWHERE = "elsewhere"  # the rule of a fact that this command does not measure
 PACKAGE = Path(__file__).parents[1]
 MEASURING = (  # folders whose code determines the measurements
     *("core", "envs", "data", "representation", "bonus", "planning", "agents/finite"),
@@ -37,47 +36,23 @@ def fingerprint() -> str:
     return hashlib.sha256("\n".join([json.dumps(versions()), *content]).encode()).hexdigest()
 
 
-def verify(
-    plan: Plan, root: Path, workers: int = 1, tick: Callable[[], None] = lambda: None
-) -> tuple[list[Row], dict[str, Record]]:
-    """Run what is not finished yet; returns the rows of all facts, and the records by run.
-
-    root     of the run folders
-    workers  number of processes
-    """
-    if errors := run_local(plan.jobs(), root, workers, tick):
-        folder, error = next(iter(errors.items()))
-        raise UserError(
-            f"{len(errors)} runs failed; {folder.relative_to(root)}: {error}; repeat the command,"
-            " which continues with --out"
-        )
-    loaded = {run.identity(): load_record(run, root) for run in plan.unique_runs()}
-    records = {name: loaded[run.identity()] for name, run in plan.runs.items()}
-    return [row_of(fact, plan, records) for fact in plan.facts], records
-
-
-def row_of(fact: Fact, plan: Plan, records: Mapping[str, Record]) -> Row:
-    """The row of a fact."""
-    runs, measured = plan.runs_of(fact), [records[name] for name in fact.runs]
-    is_run = fact.rule != ELSEWHERE
-    case = Case(fact, runs, measured, plan.window)
-    result = RULES[fact.rule](case) if is_run else Outcome(None)
+def row_of(fact: Fact, records: Mapping[str, Record]) -> Row:
+    """The row of a fact, from the records of its runs."""
+    measured = [records[name] for name in fact.runs]
+    result = RULES[fact.rule](fact, *measured) if fact.rule else Outcome(None)
     state: State = "holds" if result.held else "does not hold"
     if fact.reported or fact.mark == "none" or result.held is None:
-        state = "reported" if is_run else "not run"
-    shared = ("fact", "part", "claim", "unit", "required", "paper", "measure", "group")
-    return Row(
-        **{name: getattr(fact, name) for name in shared},
-        setting=fact.setting or setting_of(runs),
-        mark=result.mark or fact.mark,
-        value=_rounded(result.value),
-        low=_rounded(result.low),
-        high=_rounded(result.high),
-        state=state,
-        seconds=round(sum(record.seconds for record in measured), 1),
-        note=result.note or fact.note,
-        limit=fact.limit if result.limit is None else _rounded(result.limit),
-    )
+        state = "reported" if fact.rule else "not run"
+    changes: dict[str, Any] = {
+        "setting": fact.setting or setting_of([record.run for record in measured]),
+        "mark": result.mark or fact.mark,
+        "note": result.note or fact.note,
+        "state": state,
+        "seconds": round(sum(record.seconds for record in measured), 1),
+        **{name: _rounded(getattr(result, name)) for name in ("value", "low", "high")},
+        "limit": fact.limit if result.limit is None else _rounded(result.limit),
+    }
+    return Row(**{field.name: getattr(fact, field.name) for field in fields(Row)} | changes)
 
 
 def setting_of(runs: Sequence[Run]) -> str:
@@ -105,3 +80,35 @@ def _plain(value: Any) -> str:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")
+
+
+def summary_of(
+    plan: Plan, rows: Sequence[Row], records: Mapping[str, Record], command: str
+) -> dict[str, Any]:
+    """The content of facts.json. Everything except the date and the seconds is reproducible."""
+    seconds = {record.run.identity(): record.seconds for record in records.values()}
+    return {
+        **{name: [asdict(row) for row in rows if row.group == name] for name in GROUPS},
+        "failed": [row.name for row in rows if row.failed],
+        "quick": plan.quick,
+        "seeds": plan.seeds,
+        "command": command,
+        "processor_seconds": round(sum(seconds.values()), 1),  # of all runs
+        "versions": versions(),
+        "date": today(),
+    }
+
+
+def check_place(out: Path, plan: Plan) -> None:
+    """Raise an error if the folder contains a facts.json with rows that this plan would remove."""
+    try:
+        summary = read_summary(out)
+        rows = {(row["fact"], row["part"]) for name in GROUPS for row in summary[name]}
+        same = (summary["quick"], summary["seeds"]) == (plan.quick, plan.seeds)
+    except (UserError, KeyError):  # no file, or not readable
+        return
+    if not same or rows - {(fact.fact, fact.part) for fact in plan.facts}:
+        raise UserError(
+            f"{out / NAME} contains rows of '{summary['command']}' that would be lost; choose"
+            " another folder for --out"
+        )
