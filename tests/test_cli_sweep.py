@@ -159,7 +159,7 @@ def test_a_dry_run_lists_what_a_command_has_finished(
     [
         (["sweep", "theroy"], "no experiment is called 'theroy'; did you mean 'theory'"),
         (["sweep", "nowhere.toml"], "nowhere.toml cannot be read"),
-        (["sweep", "--json"], "name an experiment"),
+        (["sweep", "--json"], "Missing from cucb sweep: EXPERIMENT"),
         (["sweep", "theory", "--backend", "rya"], "ray"),
         (["sweep", "theory", "--address", "auto"], "--address needs --backend ray"),
         (
@@ -188,8 +188,10 @@ def test_the_backend_gets_the_options(
 ) -> None:
     calls: list[Any] = []
 
-    def backend(jobs: Any, root: Path, workers: Any, tick: Any, *more: Any) -> dict[Path, str]:
-        calls.append((root, workers, *more))
+    def backend(
+        jobs: Any, root: Path, workers: Any, tick: Any, every: float, address: str = "local"
+    ) -> dict[Path, str]:
+        calls.append((root, workers, every, address))
         return {}
 
     monkeypatch.setattr(command, "run_local", backend)
@@ -200,7 +202,7 @@ def test_the_backend_gets_the_options(
     for more in ([], [*ray, "--address", "h:1"], [*ray, "--workers", "3"]):
         assert main([*words, *more, "--checkpoint-seconds", "5"]) == 0
     assert calls == [
-        (tmp_path, None, 5.0),
+        (tmp_path, None, 5.0, "local"),
         (tmp_path, None, 5.0, "h:1"),
         (tmp_path, 3, 5.0, None),
     ]

@@ -164,11 +164,11 @@ def test_the_rank_of_the_model_is_the_default_of_the_true_rank() -> None:
         (solve_table(part=3), "part is a list of tables"),
         (
             solve_table(variants={"twin": {"algo": "contrastive-ucb"}}),
-            "the label 'contrastive-ucb' and 'twin'; leave one",
+            r"\('contrastive-ucb', None\) and \('twin', None\); leave one",
         ),
         (
             train_table(part=[{"eval_episodes": 3}, {"eval_episodes": 5, "seeds": [7]}]),
-            "the eval_episodes 3 and 5; leave one",
+            r"\('spr', 3\) and \('spr', 5\); leave one",
         ),
         (solve_table(over={"alpha": 3}), "over = .* needs one setting and algo"),
         (solve_table(stops=True, batch=True), "cannot be in a batch"),
