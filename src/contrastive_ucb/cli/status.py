@@ -15,9 +15,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from contrastive_ucb.cli.options import Json, emit, parse
+from contrastive_ucb.cli.options import Json, emit, parse, say
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.runs.status import STATES, RunState, states_of, watched_folder
+from contrastive_ucb.runs.grid import Job
+from contrastive_ucb.runs.pool import run_local
+from contrastive_ucb.runs.status import STATES, RunState, states_of, watched_folder, watched_jobs
 
 ENDED = ("finished", "failed")
 
@@ -80,6 +82,17 @@ def counted(states: Sequence[RunState]) -> str:
     counts = Counter(state.state for state in states)
     parts = ", ".join(f"{counts[name]} {name}" for name in STATES if counts[name])
     return f"{len(states)} run{'s' * (len(states) != 1)}" + (f": {parts}" if parts else "")
+
+
+def run_shown(jobs: Sequence[Job], out: Path, workers: int | None = None) -> None:
+    """Run the jobs on this machine with a live table; an error if some fail."""
+    runs = watched_jobs(jobs, out)
+    with LiveTable(lambda: states_of(runs)) as table:
+        say(counted(states_of(runs)))
+        errors = run_local(jobs, out, workers, table.tick)
+    for folder, error in errors.items():
+        name = folder.relative_to(out)
+        raise UserError(f"{len(errors)} runs failed; {name}: {error}; repeat the command")
 
 
 class LiveTable:
