@@ -28,14 +28,6 @@ def play(session: Session, rounds: int) -> list[Round]:
     return list(session.rounds(rounds))
 
 
-def test_recovery_bound_is_the_lemmas() -> None:
-    by_hand = 32 * 3 / 0.1**2 * log(2 * 100 * 4 * 16 / 0.05) / 100
-    got = probes.recovery_bound(
-        100, horizon=4, rank=3, floor=0.1, log_class_size=log(16), failure=0.05
-    )
-    assert got == pytest.approx(by_hand)
-
-
 def test_corrected_potential_is_never_below_two_log_det() -> None:
     """2 log det(Sigma / lambda) is largest for equal eigenvalues, where the two are equal."""
     rank, ridge, k = 3, 0.7, 40
@@ -107,14 +99,6 @@ def test_a_seed_has_the_same_product_class_alone_and_in_a_batch() -> None:
     assert all(isinstance(model, FiniteModel) for model in models)
     np.testing.assert_array_equal(models[0].phi[1], models[1].phi[0])
     np.testing.assert_array_equal(models[0].psi[1], models[1].psi[0])
-
-
-def test_a_finite_class_converges_to_the_truth() -> None:
-    session = session_of(**FINITE)
-    probes.ProductClass(session)
-    played = play(session, 400)
-    errors = {at: played[at - 1].figures["zeta"].max() for at in (1, 400)}
-    assert errors[400] < 0.01 < errors[1]
 
 
 def test_the_printed_covariance_keeps_the_bonus_at_its_cap() -> None:

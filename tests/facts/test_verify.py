@@ -81,6 +81,8 @@ def test_a_record_contains_the_metrics_and_totals_of_its_runs(tmp_path: Path) ->
     for seed in range(3):
         assert record.total("final_gap")[seed] == pytest.approx(session.summary(seed)["final_gap"])
     assert record.seconds > 0
+    with pytest.raises(UserError, match=r"no curve 'c'; it has .*zeta"):
+        record.curve("c")
 
 
 def test_runs_that_stop_end_one_by_one(tmp_path: Path) -> None:
@@ -97,18 +99,6 @@ def test_runs_that_stop_end_one_by_one(tmp_path: Path) -> None:
     whole = solve(replace(lock, stops=False), [0, 1], tmp_path, progress=False)
     assert [summary["solved_at"] for summary in whole] == solved.tolist()
     assert [summary["rounds"] for summary in whole] == [400, 400]
-
-
-def test_ratios_of_curves_and_unknown_names() -> None:
-    record = Record(
-        PLAN.runs["a"], np.array([1, 2]), {"a": np.ones((1, 2)), "b": np.full((1, 2), 4.0)}, {}, 0.0
-    )
-    np.testing.assert_array_equal(record.curve("a / b"), [[0.25, 0.25]])
-    np.testing.assert_array_equal(record.curve("b"), [[4.0, 4.0]])
-    with pytest.raises(UserError, match="no curve 'c'; it has a, b"):
-        record.curve("c")
-    with pytest.raises(UserError, match="no total 'a'"):
-        record.total("a")
 
 
 def test_states_follow_from_the_limits(verified: Verified) -> None:
