@@ -54,7 +54,7 @@ def power(exponent: float, *factors: float) -> Array:
         ("slope", -0.5, power(-0.49, 1, 2), -0.49, False),
         ("slope reaches", -1.0, power(-1.3, 1, 2), -1.3, True),
         ("slope reaches", -1.0, power(-0.8, 1, 2), -0.8, False),
-        # The mean of both seeds has a slope above -1; the bootstrap also draws the steep seed alone.
+        # The mean has a slope above -1; the bootstrap also draws the steep seed alone.
         ("slope reaches", -1.0, np.concatenate([power(-1.2, 1000), power(-0.8, 1)]), None, True),
         ("flat ratio", 0.0, power(0.1, 4, 6), 0.1, False),
         ("flat ratio", 0.0, power(-0.1, 4, 6), -0.1, False),

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from runs.sweep_runs import LOWRANK, jobs_of, results_of, solve_table, train_tab
 
 from contrastive_ucb.cli import main
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.runs import session
 from contrastive_ucb.runs.grid import Job, Resources, grid_of, read_grid
 from contrastive_ucb.runs.problem import Problem
 from contrastive_ucb.runs.training import Training, read_settings
@@ -51,6 +51,9 @@ def without(key: str) -> dict[str, Any]:
 def test_every_env_with_every_agent_and_seed(tmp_path: Path) -> None:
     (tmp_path / "my grid.toml").write_text(TOML)
     grid = read_grid(tmp_path / "my grid.toml")
+    table = tomllib.loads(TOML)
+    again = grid_of({**table, "part": [{}, {"seeds": [3]}]}, "twice")
+    assert again.jobs == grid.jobs  # each run once
     assert grid.name == "my-grid"
     assert [(job.task.env, job.label, job.seed) for job in grid.jobs] == [
         (env, label, seed)
@@ -88,14 +91,6 @@ def test_parts_inherit_the_keys_above_them() -> None:
     assert two.task.env_settings == {"horizon": 2, "n_actions": 2, "n_dead": 1}
     assert (one.task.rounds, two.task.rounds) == (5, 7)
     assert [job.resources for job in (one, two)] == [Resources(2), Resources(1, 1)]
-
-
-def test_each_run_occurs_once() -> None:
-    variants = {"other": {"algo": "uniform"}}
-    grid = grid_of(solve_table(variants=variants, part=[{"seeds": 1}, {}]), "g")
-    agents = ("contrastive-ucb", "other")
-    expected = [(agent, seed) for agent in agents for seed in (0, 1)]
-    assert sorted((job.label, job.seed) for job in grid.jobs) == expected
 
 
 def test_over_makes_an_agent_per_value() -> None:
@@ -217,11 +212,3 @@ def test_a_job_is_the_run_of_its_command_also_as_json(name: str, tmp_path: Path)
     assert Path(summary["run_dir"]) == job.folder(ours)
     assert main(shlex.split(job.command(theirs))[1:]) == 0
     assert results_of(ours) == results_of(theirs)
-
-
-def test_a_finished_job_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = jobs_of(TABLES["mdp"], TABLES["deep"])
-    first = [run_job(job, tmp_path) for job in jobs]
-    monkeypatch.setattr(session, "Session", None)
-    monkeypatch.setattr(Training, "trainer", None)
-    assert [run_job(job, tmp_path) for job in jobs] == first

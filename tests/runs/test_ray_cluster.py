@@ -241,20 +241,3 @@ def test_a_killed_sweep_ends_its_private_ray(
     table, said = again.communicate(timeout=300)
     assert again.returncode == 0, said
     assert table == undisturbed(tmp_path, capsys)
-
-
-@pytest.mark.slow
-def test_a_run_that_fails_on_the_cluster_is_reported_with_its_log(
-    cluster: Cluster, sweep: Start, tmp_path: Path
-) -> None:
-    bad, *_ = jobs = jobs_of(TABLE)
-    folder = bad.folder(tmp_path / "runs/g")
-    folder.mkdir(parents=True)
-    (folder / "checkpoints").write_text("in the way")
-    process = sweep(cluster.env, "--address", cluster.address, "--workers", "1")
-    table, said = process.communicate(timeout=300)
-    assert process.returncode == 2
-    assert f"{len(jobs)} runs: {len(jobs) - 1} finished, 1 failed" in table
-    assert f"(log: {bad.folder(Path('runs/g')) / 'log.txt'})" in table
-    assert "1 of 2 runs failed; " in said.splitlines()[-1]
-    assert "Traceback" in (folder / "log.txt").read_text()
