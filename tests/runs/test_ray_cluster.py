@@ -43,7 +43,7 @@ ROUNDS = 150
 TABLE = solve_table(rounds=ROUNDS, seeds=2)
 ENDLESS = solve_table(rounds=1_000_000, seeds=2)
 Start = Callable[..., subprocess.Popen[str]]
-LOOPBACK = {"0100007F", "0" * 16 + "FFFF00000100007F"}  # 127.0.0.1, also as one of IPv6
+LOOPBACK = {"127.0.0.1", "::ffff:127.0.0.1"}
 
 
 @pytest.fixture(scope="module")
