@@ -267,8 +267,8 @@ def test_how_tasks_end(
     assert run_ray([job], tmp_path, 1) == {}
     name = job.folder(Path())
     assert capsys.readouterr().err.splitlines() == [
-        f"{name}: its Ray worker died; retry 1 of 3",
-        f"{name}: its node died; retry 2 of 3",
+        f"{name}: Ray lost it (WorkerCrashedError); retry 1 of 3",
+        f"{name}: Ray lost it (NodeDiedError); retry 2 of 3",
         f"{name}: Ray lost it (NewError); retry 3 of 3",
     ]
     (job.folder(tmp_path) / "DONE").unlink()
@@ -276,7 +276,7 @@ def test_how_tasks_end(
         ([(EXIT_FAILED, "no space")], "no space"),
         ([RayTaskError(OSError("no\npython"))], "no python"),
         ([TaskCancelledError()], "stopped from outside"),
-        ([NodeDiedError()] * (1 + cluster.RETRIES), "its node died"),
+        ([NodeDiedError()] * (1 + cluster.RETRIES), "NodeDiedError"),
     ):
         ray = fake(monkeypatch, *ends)
         [error] = run_ray([job], tmp_path, 1).values()

@@ -193,8 +193,8 @@ def test_a_killed_sweep_a_killed_worker_and_a_killed_node(
     assert second.returncode == 0, said
     assert table == undisturbed(tmp_path, capsys)
     assert results_of(out) == results_of(tmp_path / "whole")
-    assert f"{orphan.relative_to(out)}: its Ray worker died; retry 1 of 3" in said
-    assert f"{lost.relative_to(out)}: its node died; retry" in said
+    assert f"{orphan.relative_to(out)}: Ray lost it (WorkerCrashedError); retry 1 of 3" in said
+    assert f"{lost.relative_to(out)}: Ray lost it (NodeDiedError); retry" in said
     assert "raylet" not in said
     assert last in resumed(lost)
     assert any(number >= seen for number in resumed(orphan))

@@ -15,7 +15,7 @@ from contrastive_ucb.cli.options import Json, emit, parse, say
 from contrastive_ucb.cli.status import aligned, run_shown
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.facts.rows import NAME, Row, write_summary
+from contrastive_ucb.facts.rows import NAME, Row, check_place, summary_of, write_summary
 from contrastive_ucb.runs.store import remedy_of
 
 MAX_SETTING = 76  # characters in the terminal; facts.json contains the whole text
@@ -53,8 +53,8 @@ class Verify:
 def run(arguments: Sequence[str]) -> None:
     options = parse(Verify, arguments, "cucb verify", Verify())
 
-    from contrastive_ucb.facts.plan import load_records, read_plan
-    from contrastive_ucb.facts.verify import check_place, fingerprint, row_of, summary_of
+    from contrastive_ucb.facts.plan import fingerprint, load_records, read_plan
+    from contrastive_ucb.facts.rules import row_of
 
     plan = read_plan(options.quick, options.seeds).choose(options.facts)
     with TemporaryDirectory() as temporary:

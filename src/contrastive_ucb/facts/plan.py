@@ -1,14 +1,18 @@
 """The plan of `cucb verify`: the runs of experiments/facts.toml and the facts derived from them.
 
 A fact is a rule applied to the measurements of its runs. Facts are named F1 to F16; the groups
-`ablations` and `peers` are tables without targets.
+`ablations` and `peers` are tables without targets. The runs are ordinary run folders, so an
+interrupted command continues where it stopped. They are stored under a hash of the source code, so
+results of older code are never reused.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import hint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import on_grid
+from contrastive_ucb.core.runtime import versions
 from contrastive_ucb.facts.rows import GROUPS, Row
 from contrastive_ucb.runs.grid import Job, Table, experiment_table, jobs_of, merged
 from contrastive_ucb.runs.problem import Problem
@@ -26,6 +31,11 @@ from contrastive_ucb.runs.store import read_object
 
 OF_FACTS = ("window", "part", "quick", *GROUPS)  # keys of the file that describe no runs
 PER_DECADE = 10  # rounds of a curve
+PACKAGE = Path(__file__).parents[1]
+MEASURING = (  # folders whose code determines the measurements
+    *("core", "envs", "data", "representation", "bonus", "planning", "agents/finite"),
+    *("evaluation", "runs", "facts"),
+)
 
 
 @dataclass(frozen=True)
@@ -161,6 +171,14 @@ def _facts(entry: dict[str, Any], group: str, runs: Mapping[str, Run]) -> Iterat
 
 
 # The measurements of finished runs
+
+
+@cache
+def fingerprint() -> str:
+    """Hash of the source code and the library versions that determine the measurements."""
+    paths = sorted(path for folder in MEASURING for path in (PACKAGE / folder).glob("*.py"))
+    content = [f"{path.relative_to(PACKAGE)} {path.read_text(encoding='utf-8')}" for path in paths]
+    return hashlib.sha256("\n".join([json.dumps(versions()), *content]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

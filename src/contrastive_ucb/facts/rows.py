@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import write_atomically
+from contrastive_ucb.core.runtime import today, versions
 from contrastive_ucb.runs.store import read_object
+
+if TYPE_CHECKING:
+    from contrastive_ucb.facts.plan import Plan, Record
 
 NAME = "facts.json"
 GROUPS = ("facts", "ablations", "peers")  # lists of rows in facts.json and facts.toml
@@ -69,6 +75,38 @@ def number(value: float | None) -> str:
         return f"{value:.3g}"
     digits, power = f"{value:.2e}".split("e")
     return f"{digits}e{int(power)}"
+
+
+def summary_of(
+    plan: Plan, rows: Sequence[Row], records: Mapping[str, Record], command: str
+) -> dict[str, Any]:
+    """The content of facts.json. Everything except the date and the seconds is reproducible."""
+    seconds = {record.run.identity(): record.seconds for record in records.values()}
+    return {
+        **{name: [asdict(row) for row in rows if row.group == name] for name in GROUPS},
+        "failed": [row.name for row in rows if row.failed],
+        "quick": plan.quick,
+        "seeds": plan.seeds,
+        "command": command,
+        "processor_seconds": round(sum(seconds.values()), 1),  # of all runs
+        "versions": versions(),
+        "date": today(),
+    }
+
+
+def check_place(out: Path, plan: Plan) -> None:
+    """Raise an error if the folder contains a facts.json with rows that this plan would remove."""
+    try:
+        summary = read_summary(out)
+        rows = {(row["fact"], row["part"]) for name in GROUPS for row in summary[name]}
+        same = (summary["quick"], summary["seeds"]) == (plan.quick, plan.seeds)
+    except (UserError, KeyError):  # no file, or not readable
+        return
+    if not same or rows - {(fact.fact, fact.part) for fact in plan.facts}:
+        raise UserError(
+            f"{out / NAME} contains rows of '{summary['command']}' that would be lost; choose"
+            " another folder for --out"
+        )
 
 
 def write_summary(out: Path, summary: dict[str, Any]) -> None:

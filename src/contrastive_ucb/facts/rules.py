@@ -5,8 +5,9 @@ A rule is a function of a fact and of the records of its runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
@@ -20,6 +21,7 @@ from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.evaluation.exact import potential
 from contrastive_ucb.facts.plan import Fact, Record, Run
 from contrastive_ucb.facts.probes import recovery_bound
+from contrastive_ucb.facts.rows import Row, State
 from contrastive_ucb.stats.bootstrap import LEVEL, Interval, percentile_interval
 from contrastive_ucb.stats.slopes import slope, slope_interval
 
@@ -317,3 +319,54 @@ RULES: dict[str, Callable[..., Outcome]] = {
     "order": order,
     "growth": growth,
 }
+
+
+# Rows
+
+SHORT = {"n_states": "S", "n_actions": "A", "n_dead": "n_dead", "rank": "d", "horizon": "H"}
+
+
+def row_of(fact: Fact, records: Mapping[str, Record]) -> Row:
+    """The row of a fact, from the records of its runs."""
+    measured = [records[name] for name in fact.runs]
+    result = RULES[fact.rule](fact, *measured) if fact.rule else Outcome(None)
+    state: State = "holds" if result.held else "does not hold"
+    if fact.reported or fact.mark == "none" or result.held is None:
+        state = "reported" if fact.rule else "not run"
+    changes: dict[str, Any] = {
+        "setting": fact.setting or setting_of([record.run for record in measured]),
+        "mark": result.mark or fact.mark,
+        "note": result.note or fact.note,
+        "state": state,
+        "seconds": round(sum(record.seconds for record in measured), 1),
+        **{name: _rounded(getattr(result, name)) for name in ("value", "low", "high")},
+        "limit": fact.limit if result.limit is None else _rounded(result.limit),
+    }
+    return Row(**{field.name: getattr(fact, field.name) for field in fields(Row)} | changes)
+
+
+def setting_of(runs: Sequence[Run]) -> str:
+    """Environment, algorithm, rounds and seeds of the first run, and the labels of all runs."""
+    if not runs:
+        return "an example without a run"
+    problem, seeds = runs[0].problem, runs[0].seeds
+    env = problem.env_settings
+    sizes = [f"{short}={_plain(env[name])}" for name, short in SHORT.items() if name in env]
+    agent = {k: v for k, v in problem.agent_settings.items() if k != "rank" or v != env.get("rank")}
+    parts = [
+        " ".join([problem.env, *sizes]),
+        " ".join([problem.algo, *(f"{name}={_plain(value)}" for name, value in agent.items())]),
+        f"K={problem.rounds:,}",
+        f"{seeds} seed{'s' * (seeds != 1)}",
+    ]
+    if len(runs) > 1:
+        parts.append(" | ".join(run.label or run.name for run in runs))
+    return ", ".join(parts)
+
+
+def _plain(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")

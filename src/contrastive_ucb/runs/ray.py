@@ -43,11 +43,6 @@ from contrastive_ucb.runs.pool import (
 from contrastive_ucb.runs.worker import EXIT_FAILED, EXIT_STOPPED, GRACE_SECONDS, one_line, say
 
 RETRIES = 3  # of a lost run, since its newest checkpoint
-LOST = {  # Ray's error: what happened
-    "WorkerCrashedError": "its Ray worker died",
-    "NodeDiedError": "its node died",
-    "OutOfMemoryError": "its node had no memory left",
-}
 CONNECT_SECONDS = 5  # for a connection to the port
 ANSWER_SECONDS = 60  # for an answer of Ray
 OPTIONS: dict[str, Any] = {
@@ -194,9 +189,8 @@ def _outcome(ray: Any, task: Any) -> Ended:
         return Ended(EXIT_STOPPED)
     except errors.RayTaskError as error:  # an error of `run_in_process`, which would be repeated
         return Ended(EXIT_FAILED, one_line(error.cause))
-    except errors.RayError as error:
-        kind = type(error).__name__
-        return Ended(None, LOST.get(kind, f"Ray lost it ({kind})"))
+    except errors.RayError as error:  # such as WorkerCrashedError, NodeDiedError, OutOfMemoryError
+        return Ended(None, f"Ray lost it ({type(error).__name__})")
 
 
 def check_installed() -> None:
@@ -223,7 +217,6 @@ def check_cluster(address: str) -> None:
     Without one, Ray would wait for minutes, print messages and ignore Ctrl-C. So another process
     joins first, with a time limit.
     """
-    check_address(address)
     remedy = "start one with ray start --head, or leave --address out for Ray on this machine"
     if address != "auto":
         host, _, port = address.rpartition(":")

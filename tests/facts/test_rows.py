@@ -9,10 +9,10 @@ import pytest
 
 from contrastive_ucb.cli.verify import text_of
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.facts import verify as module
+from contrastive_ucb.facts import plan as module
 from contrastive_ucb.facts.plan import Plan, Record, Run, load_record, load_records, plan_of
-from contrastive_ucb.facts.rows import Row, number, read_summary, write_summary
-from contrastive_ucb.facts.verify import row_of, setting_of, summary_of
+from contrastive_ucb.facts.rows import Row, number, read_summary, summary_of, write_summary
+from contrastive_ucb.facts.rules import row_of, setting_of
 from contrastive_ucb.runs.grid import Job
 from contrastive_ucb.runs.loop import solve
 from contrastive_ucb.runs.pool import run_local
