@@ -162,9 +162,9 @@ def test_a_dry_run_lists_what_a_command_has_finished(
         (["sweep", "--json"], "Missing from cucb sweep: EXPERIMENT"),
         (["sweep", "theory", "--backend", "rya"], "ray"),
         (["sweep", "theory", "--address", "auto"], "--address needs --backend ray"),
-        (
-            ["sweep", "theory", "--backend", "ray", "--address", "ray://head:10001"],
-            "address must be HOST:PORT of the cluster's head",
+        *(
+            (["sweep", "theory", "--backend", "ray", "--address", address], "must be HOST:PORT")
+            for address in ("head", "6379", ":6379", "head:ray", "ray://head:10001")
         ),
         (["sweep", "theory", "--workers", "0"], "workers must be at least 1"),
         (["sweep", "theory", "--checkpoint-seconds", "-1"], "checkpoint_seconds must be"),

@@ -13,20 +13,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from runs.sweep_runs import jobs_of, results_of, solve_table, train_table
+from runs.sweep_runs import jobs_of, solve_table
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs import pool
 from contrastive_ucb.runs import ray as cluster
 from contrastive_ucb.runs.grid import Job
-from contrastive_ucb.runs.ray import check_address, run_in_process, run_ray
+from contrastive_ucb.runs.ray import run_in_process, run_ray
 from contrastive_ucb.runs.worker import EXIT_DONE, EXIT_FAILED, run_job
 
 HERE = str(Path.cwd())
 
 
 class RayError(Exception):
-    pass
+    """Base class of the errors of the module below."""
 
 
 class RayTaskError(RayError):
@@ -34,20 +34,8 @@ class RayTaskError(RayError):
         self.cause = cause
 
 
-class TaskCancelledError(RayError):
-    pass
-
-
-class WorkerCrashedError(RayError):
-    pass
-
-
-class NodeDiedError(RayError):
-    pass
-
-
-class NewError(RayError):
-    pass
+LOST = ("WorkerCrashedError", "NodeDiedError", "NewError")
+TaskCancelledError, *lost = [type(name, (RayError,), {}) for name in ("TaskCancelledError", *LOST)]
 
 
 class FakeRay:
@@ -139,14 +127,6 @@ def test_ray_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'contrastive-ucb\[ray\]'"):
         run_ray([], tmp_path, None)
-
-
-def test_addresses() -> None:
-    for address in ("10.0.0.1:6379", "head.cluster:6379", "[::1]:6379", "auto"):
-        check_address(address)
-    for address in ("", "head", "6379", ":6379", "head:ray", "ray://head:10001"):
-        with pytest.raises(UserError, match="address must be HOST:PORT"):
-            check_address(address)
 
 
 def connect(tmp_path: Path, address: str) -> None:
@@ -261,22 +241,19 @@ def test_how_tasks_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Lost tasks are repeated; errors and stops are not."""
-    errors: list[Any] = [WorkerCrashedError(), NodeDiedError(), NewError(), (0, "")]
-    fake(monkeypatch, *errors)
+    fake(monkeypatch, *(error() for error in lost), (0, ""))
     [job] = jobs_of(solve_table(seeds=1))
     assert run_ray([job], tmp_path, 1) == {}
     name = job.folder(Path())
     assert capsys.readouterr().err.splitlines() == [
-        f"{name}: Ray lost it (WorkerCrashedError); retry 1 of 3",
-        f"{name}: Ray lost it (NodeDiedError); retry 2 of 3",
-        f"{name}: Ray lost it (NewError); retry 3 of 3",
+        f"{name}: Ray lost it ({error}); retry {at} of 3" for at, error in enumerate(LOST, 1)
     ]
     (job.folder(tmp_path) / "DONE").unlink()
     for ends, says in (
         ([(EXIT_FAILED, "no space")], "no space"),
         ([RayTaskError(OSError("no\npython"))], "no python"),
         ([TaskCancelledError()], "stopped from outside"),
-        ([NodeDiedError()] * (1 + cluster.RETRIES), "NodeDiedError"),
+        ([lost[1]()] * (1 + cluster.RETRIES), "NodeDiedError"),
     ):
         ray = fake(monkeypatch, *ends)
         [error] = run_ray([job], tmp_path, 1).values()
@@ -311,14 +288,6 @@ def test_ray_is_not_started_for_finished_runs(
 
 
 # The process of a task
-
-
-def test_a_task_runs_its_job(tmp_path: Path) -> None:
-    jobs = jobs_of(solve_table(seeds=1), train_table())
-    for job in jobs:
-        assert run_in_process(job.to_json(), str(tmp_path / "task"), None, HERE) == (EXIT_DONE, "")
-        run_job(job, tmp_path / "here")
-    assert results_of(tmp_path / "task") == results_of(tmp_path / "here")
 
 
 def test_a_task_that_fails_says_why(tmp_path: Path) -> None:
