@@ -112,6 +112,6 @@ def test_an_agent_of_a_part_is_a_run() -> None:
 
 
 def test_a_fact_of_an_unknown_run_is_an_error() -> None:
-    facts = [{"fact": "F1", "claim": "c", "rule": "slope", "runs": ["b"]}]
+    facts = [{"fact": "F1", "claim": "c", "rule": "slope at most", "runs": ["b"]}]
     with pytest.raises(UserError, match="needs the run 'b'"):
         plan_of({**table(PART), "facts": facts})

@@ -34,10 +34,11 @@ TABLE = {
         {"name": "b", "algo": ["no-bonus", "uniform"], "rounds": 9},
     ],
     "facts": [
-        {"fact": "F1", "claim": "falls", "rule": "slope", "measure": "zeta", "runs": ["a"],
+        {"fact": "F1", "claim": "falls", "rule": "slope at most", "measure": "zeta", "runs": ["a"],
          "mark": "at most 5", "limit": 5.0, "required": True, "paper": "l.1"},
-        {"fact": "F2", "part": "x", "claim": "falls fast", "rule": "slope", "measure": "zeta",
-         "runs": ["same"], "mark": "at most -50", "limit": -50.0, "required": True, "paper": "l.2"},
+        {"fact": "F2", "part": "x", "claim": "falls fast", "rule": "slope at most",
+         "measure": "zeta", "runs": ["same"], "mark": "at most -50", "limit": -50.0,
+         "required": True, "paper": "l.2"},
         {"fact": "F3", "claim": "later", "mark": "some", "note": "why not", "setting": "nowhere"},
     ],
     "ablations": [

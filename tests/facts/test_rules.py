@@ -50,8 +50,8 @@ def power(exponent: float, *factors: float) -> Array:
 @pytest.mark.parametrize(
     ("rule", "limit", "measured", "value", "held"),
     [
-        ("slope", -0.5, power(-0.7, 1, 2), -0.7, True),
-        ("slope", -0.5, power(-0.49, 1, 2), -0.49, False),
+        ("slope at most", -0.5, power(-0.7, 1, 2), -0.7, True),
+        ("slope at most", -0.5, power(-0.49, 1, 2), -0.49, False),
         ("slope reaches", -1.0, power(-1.3, 1, 2), -1.3, True),
         ("slope reaches", -1.0, power(-0.8, 1, 2), -0.8, False),
         # The mean has a slope above -1; the bootstrap also draws the steep seed alone.
@@ -85,7 +85,7 @@ def test_only_the_window_counts_and_seeds_without_regret_do_not_stop_the_fit() -
     """K / 30 is 33.3: the rounds up to 30 are outside."""
     bent = np.where(ROUNDS <= 30, 7.0, 1e3 / ROUNDS)
     for curves in (np.stack([bent, bent]), np.stack([bent, 0 * bent])):
-        outcome = judge("slope", record({"y": curves}), measure="y", limit=-0.5)
+        outcome = judge("slope at most", record({"y": curves}), measure="y", limit=-0.5)
         assert outcome.value == pytest.approx(-1, abs=1e-6)
 
 

@@ -192,7 +192,7 @@ def test_joining_a_cluster(
 
 
 def test_a_private_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "cores", lambda: 7)
+    monkeypatch.setattr(pool, "cores", lambda: 7)
     ray = fake(monkeypatch)
     jobs = jobs_of(solve_table(seeds=1, resources={"cpus": 8}))
     with pytest.raises(UserError, match=r"asks for 8 cpus and 0 gpus, and there are 7 and 0 here"):

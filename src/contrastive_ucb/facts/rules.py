@@ -1,6 +1,6 @@
 """Rules: from the measurements of runs to a number, its interval, and whether the claim holds.
 
-A rule is a function of a fact and of the records of its runs.
+A rule is a function of a fact and of the records of its runs. facts.toml names it, with blanks.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ ROUNDING = 1e-9
 LEAST = 1e-12  # replaces zero regret, which has no logarithm; too small to change the mean
 SMALL_RIDGE = 0.1  # of the example of erratum E16
 RATES = np.linspace(0.01, 1.0, 100)  # values of c in e^(c x)
+SHORT = {"n_states": "S", "n_actions": "A", "n_dead": "n_dead", "rank": "d", "horizon": "H"}
 
 
 @dataclass(frozen=True)
@@ -302,28 +303,16 @@ def sizes_of(run: Run) -> dict[str, float]:
     return {"d": rank, "A": batch.n_actions, "1/C_S^-": 1 / floor, "bound": bound}
 
 
+OF_CURVES = (slope_at_most, slope_reaches, flat_ratio, informative, mean_at)
+OF_TOTALS = (always, worst, solved, mean, ratio)
+OF_SEVERAL_RUNS = (power_law, better_fit, order, growth)
 RULES: dict[str, Callable[..., Outcome]] = {
-    "slope": slope_at_most,
-    "slope reaches": slope_reaches,
-    "flat ratio": flat_ratio,
-    "always": always,
-    "informative": informative,
-    "worst": worst,
-    "solved": solved,
-    "ratio": ratio,
-    "mean": mean,
-    "mean at": mean_at,
-    "small ridge": small_ridge,
-    "power law": power_law,
-    "better fit": better_fit,
-    "order": order,
-    "growth": growth,
+    rule.__name__.replace("_", " "): rule
+    for rule in (*OF_CURVES, *OF_TOTALS, *OF_SEVERAL_RUNS, small_ridge)
 }
 
 
 # Rows
-
-SHORT = {"n_states": "S", "n_actions": "A", "n_dead": "n_dead", "rank": "d", "horizon": "H"}
 
 
 def row_of(fact: Fact, records: Mapping[str, Record]) -> Row:
