@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,6 +45,12 @@ class Row:
     measure: str = ""
     group: str = "facts"
     limit: float | None = None  # the target as a number
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> Row:
+        """The row with this content; KeyError if a field other than `limit` is missing."""
+        names = [field.name for field in fields(cls) if field.name != "limit"]
+        return cls(**{name: content[name] for name in names}, limit=content.get("limit"))
 
     @property
     def name(self) -> str:
