@@ -108,7 +108,7 @@ def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
     assert results_of(out) == results_of(tmp_path / "alone")
 
 
-def test_a_failing_run_is_reported_and_tried_again(
+def test_failing_and_damaged_runs_are_reported_and_failing_ones_tried_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = train_table(seeds=2)
@@ -135,6 +135,14 @@ def test_a_failing_run_is_reported_and_tried_again(
     run_job(good, tmp_path / "alone")
     run_job(bad, tmp_path / "alone")
     assert results_of(tmp_path / "train") == results_of(tmp_path / "alone" / "train")
+    (good.folder(tmp_path) / "DONE").write_text("{")
+    assert main(words) == 2
+    said = capsys.readouterr()
+    runs = json.loads(said.out.splitlines()[-1])["runs"]
+    assert [run["state"] for run in runs] == ["failed", "finished"]
+    last = said.err.splitlines()[-1]
+    assert "DONE is damaged" in last
+    assert "to try" not in last  # not before the file is removed
 
 
 def test_a_dry_run_lists_what_a_command_has_finished(
@@ -216,27 +224,6 @@ def test_the_backend_gets_the_options(
         "as many at once as Ray has resources for",
         "3 at once",
     ]
-
-
-def test_a_damaged_run_is_shown_and_does_not_hide_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = solve_table(rounds=3)
-    jobs = jobs_of(table)
-    for job in jobs:
-        run_job(job, tmp_path)
-    done = jobs[0].folder(tmp_path) / "DONE"
-    done.write_text("{")
-    words = ["sweep", written(tmp_path, table), "--out", str(tmp_path), "--json"]
-    assert main(words) == 2
-    said = capsys.readouterr()
-    runs = json.loads(said.out.splitlines()[-1])["runs"]
-    assert [run["state"] for run in runs] == ["failed", "finished"]
-    last = said.err.splitlines()[-1]
-    assert "DONE is damaged" in last
-    assert "tries" not in last  # not before the file is removed
-    assert main(["status", str(tmp_path), "--json"]) == 0
-    assert last_json(capsys)["runs"] == runs
 
 
 def test_a_second_interruption_kills_the_runs(

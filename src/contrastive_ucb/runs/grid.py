@@ -306,7 +306,6 @@ def _jobs_of_agent(part: Table, env: str, label: str, algo: str, settings: Table
     table = _table("resources", part.get("resources", {}))
     _check_keys("resources", table, [field.name for field in fields(Resources)])
     resources, seeds, length = Resources(**table), _seeds(part), part[LENGTHS[part["kind"]]]
-    check_size(LENGTHS[part["kind"]], length)
     if part["kind"] == "train":
         training = Training(env, algo, settings, length)
         episodes = part.get("eval_episodes", default_episodes(training.env))
