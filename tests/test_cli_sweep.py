@@ -108,7 +108,7 @@ def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
     assert results_of(out) == results_of(tmp_path / "alone")
 
 
-def test_a_failing_run_is_reported_and_tried_again(
+def test_failing_and_damaged_runs_are_reported_and_failing_ones_tried_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = train_table(seeds=2)
@@ -135,6 +135,14 @@ def test_a_failing_run_is_reported_and_tried_again(
     run_job(good, tmp_path / "alone")
     run_job(bad, tmp_path / "alone")
     assert results_of(tmp_path / "train") == results_of(tmp_path / "alone" / "train")
+    (good.folder(tmp_path) / "DONE").write_text("{")
+    assert main(words) == 2
+    said = capsys.readouterr()
+    runs = json.loads(said.out.splitlines()[-1])["runs"]
+    assert [run["state"] for run in runs] == ["failed", "finished"]
+    last = said.err.splitlines()[-1]
+    assert "DONE is damaged" in last
+    assert "to try" not in last  # not before the file is removed
 
 
 def test_a_dry_run_lists_what_a_command_has_finished(
@@ -159,12 +167,12 @@ def test_a_dry_run_lists_what_a_command_has_finished(
     [
         (["sweep", "theroy"], "no experiment is called 'theroy'; did you mean 'theory'"),
         (["sweep", "nowhere.toml"], "nowhere.toml cannot be read"),
-        (["sweep", "--json"], "name an experiment"),
+        (["sweep", "--json"], "Missing from cucb sweep: EXPERIMENT"),
         (["sweep", "theory", "--backend", "rya"], "ray"),
         (["sweep", "theory", "--address", "auto"], "--address needs --backend ray"),
-        (
-            ["sweep", "theory", "--backend", "ray", "--address", "ray://head:10001"],
-            "address must be HOST:PORT of the cluster's head",
+        *(
+            (["sweep", "theory", "--backend", "ray", "--address", address], "must be HOST:PORT")
+            for address in ("head", "6379", ":6379", "head:ray", "ray://head:10001")
         ),
         (["sweep", "theory", "--workers", "0"], "workers must be at least 1"),
         (["sweep", "theory", "--checkpoint-seconds", "-1"], "checkpoint_seconds must be"),
@@ -188,9 +196,12 @@ def test_the_backend_gets_the_options(
 ) -> None:
     calls: list[Any] = []
 
-    def backend(jobs: Any, root: Path, workers: Any, tick: Any, *more: Any) -> dict[Path, str]:
-        calls.append((root, workers, *more))
-        return {}
+    def backend(
+        jobs: Any, root: Path, workers: Any, tick: Any, every: float, address: str = "local"
+    ) -> dict[Path, str]:
+        calls.append((root, workers, every, address))
+        # The worker could not write this error to the folder.
+        return {jobs[0].folder(root): "No space left on device"} if workers == 3 else {}
 
     monkeypatch.setattr(command, "run_local", backend)
     monkeypatch.setattr(command, "run_ray", backend)
@@ -198,39 +209,21 @@ def test_the_backend_gets_the_options(
     words = ["sweep", written(tmp_path, solve_table()), "--out", str(tmp_path)]
     ray = ["--backend", "ray"]
     for more in ([], [*ray, "--address", "h:1"], [*ray, "--workers", "3"]):
-        assert main([*words, *more, "--checkpoint-seconds", "5"]) == 0
+        code = main([*words, *more, "--checkpoint-seconds", "5"])
+        assert code == (2 if "3" in more else 0)
     assert calls == [
-        (tmp_path, None, 5.0),
+        (tmp_path, None, 5.0, "local"),
         (tmp_path, None, 5.0, "h:1"),
         (tmp_path, 3, 5.0, None),
     ]
-    lines = [line for line in capsys.readouterr().err.splitlines() if "at once" in line]
+    said = capsys.readouterr().err.splitlines()
+    assert "No space left on device" in said[-1]
+    lines = [line for line in said if "at once" in line]
     assert [line.partition("; ")[2] for line in lines] == [
         f"{cores()} at once",
         "as many at once as Ray has resources for",
         "3 at once",
     ]
-
-
-def test_a_damaged_run_is_shown_and_does_not_hide_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = solve_table(rounds=3)
-    jobs = jobs_of(table)
-    for job in jobs:
-        run_job(job, tmp_path)
-    done = jobs[0].folder(tmp_path) / "DONE"
-    done.write_text("{")
-    words = ["sweep", written(tmp_path, table), "--out", str(tmp_path), "--json"]
-    assert main(words) == 2
-    said = capsys.readouterr()
-    runs = json.loads(said.out.splitlines()[-1])["runs"]
-    assert [run["state"] for run in runs] == ["failed", "finished"]
-    last = said.err.splitlines()[-1]
-    assert "DONE is damaged" in last
-    assert "tries" not in last  # not before the file is removed
-    assert main(["status", str(tmp_path), "--json"]) == 0
-    assert last_json(capsys)["runs"] == runs
 
 
 def test_a_second_interruption_kills_the_runs(
@@ -250,17 +243,6 @@ def test_a_second_interruption_kills_the_runs(
         monkeypatch.setattr(command, "run_local", backend)
         assert main(words) == 130
         assert f"the running runs {says}" in capsys.readouterr().err
-
-
-def test_errors_that_could_not_be_written_come_from_the_worker(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = solve_table(rounds=3, seeds=1)
-    [job] = jobs_of(table)
-    full = {job.folder(tmp_path): "No space left on device"}
-    monkeypatch.setattr(command, "run_local", lambda *_: full)
-    assert main(["sweep", written(tmp_path, table), "--out", str(tmp_path)]) == 2
-    assert "No space left on device" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_the_live_table_shows_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:

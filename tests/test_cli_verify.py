@@ -1,19 +1,14 @@
 """`cucb verify`: quick facts hold, a second run gives the same rows, and errors are one line."""
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_errors import check_error
 
-from contrastive_ucb.cli import main
+from contrastive_ucb.cli import main, status
 
 
 def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -73,6 +68,17 @@ def test_a_required_fact_that_fails_is_an_error(
     assert (tmp_path / "figures" / "F13.svg").is_file()
 
 
+def test_a_failed_run_is_one_line(tmp_path: Path, capsys, monkeypatch) -> None:
+    def failing(jobs: Any, root: Path, *_: object) -> dict[Path, str]:
+        return {jobs[0].folder(root): "the worker ended with SIGKILL"}
+
+    monkeypatch.setattr(status, "run_local", failing)
+    says = r"1 runs failed; facts/.*/seed_0: the worker ended with SIGKILL; repeat the command"
+    arguments = ["verify", "F15", "--quick", "--json", "--out", str(tmp_path)]
+    assert main(arguments) == 2
+    assert re.search(says, capsys.readouterr().err.splitlines()[-1])
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -81,7 +87,7 @@ def test_a_required_fact_that_fails_is_an_error(
         (["--seeds", "1"], "seeds must be at least 2, got 1"),
         (["--workers", "0"], "workers must be at least 1"),
         (["--quik"], "quik"),
-        (["F5", "--out", "/dev/null/x"], "cannot write to"),
+        (["F5", "--out", "/dev/null/x"], "cannot write to .*; pass --out FOLDER"),
     ],
 )
 def test_errors_are_one_line(arguments, says, capsys) -> None:
@@ -97,56 +103,3 @@ def test_rows_of_another_command_are_not_overwritten(tmp_path: Path, capsys) -> 
     for other in (["F5", "--quick", "--seeds", "2"], ["F5", "F16", "--quick", "--seeds", "3"]):
         check_error(["verify", *other, "--out", out], "choose another folder for --out", capsys)
     assert (tmp_path / "out" / "facts.json").read_bytes() == stored
-
-
-def start(*words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "contrastive_ucb.cli", "verify", *words]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-
-
-def children_of(pid: int) -> list[int]:
-    path = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(word) for word in path.read_text().split()] if path.is_file() else []
-
-
-def wait_for_a_run(running: subprocess.Popen[str], out: Path) -> None:
-    """Until the first run is finished."""
-    deadline = time.monotonic() + 120
-    while not list(out.glob("runs/**/DONE")):
-        assert time.monotonic() < deadline
-        assert running.poll() is None, running.communicate()
-        time.sleep(0.01)
-
-
-def test_a_killed_worker_gives_one_line(tmp_path: Path) -> None:
-    running = start("F15", "--quick", "--seeds", "2", "--workers", "2", "--out", str(tmp_path))
-    wait_for_a_run(running, tmp_path)
-    for pid in children_of(running.pid):
-        os.kill(pid, signal.SIGKILL)
-    _, errors = running.communicate(timeout=120)
-    assert running.returncode == 2
-    assert "Traceback" not in errors
-    assert "the worker ended with SIGKILL" in errors.splitlines()[-1]
-
-
-def test_a_killed_command_leaves_no_worker_and_resumes(tmp_path: Path) -> None:
-    """Ctrl-C and kill -9 of pools are tested with sweeps."""
-    words = ["F15", "--quick", "--seeds", "2", "--workers", "2", "--out", str(tmp_path)]
-    running = start(*words)
-    wait_for_a_run(running, tmp_path)
-    workers = children_of(running.pid)
-    os.kill(running.pid, signal.SIGKILL)
-    running.communicate(timeout=60)
-    deadline = time.monotonic() + 30
-    while any(Path(f"/proc/{pid}").exists() for pid in workers):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    stored = {path: path.read_bytes() for path in tmp_path.glob("runs/**/DONE")}
-    again = start(*words)
-    out, errors = again.communicate(timeout=240)
-    assert again.returncode == 0, errors
-    assert re.search(r"^\d+ runs: [1-9]\d* finished", errors)
-    assert all(path.read_bytes() == content for path, content in stored.items())
-    assert "F15 1/C_S^-" in out

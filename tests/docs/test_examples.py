@@ -38,13 +38,10 @@ LONGEST = {"own_agent": 60, "stable_baselines": 60}  # lines; the others have fe
 QUICK = {"stable_baselines": ["300"]}  # arguments that shorten a long run
 
 
-NAMED = {  # commands that take a name first
+OTHERS = {
     "sweep": sweep.Sweep,
     "report": report.Report,
     "reproduce": reproduce.Reproduce,
-}
-
-OTHERS = {
     "eval": eval.Evaluate,
     "play": play.Play,
     "status": status.Status,
@@ -157,13 +154,10 @@ def test_command_line_is_understood(line: str) -> None:
     elif command == "verify":
         options = parse(verify.Verify, rest, line, verify.Verify())
         assert read_plan(options.quick, options.seeds).choose(options.facts).facts
-    elif command in NAMED:
-        kind = NAMED[command]
-        parse(kind, rest[1:], line, kind())
-        if command == "sweep" and not rest[0].endswith(".toml"):
-            assert sweep.find_grid(rest[0]).jobs
     else:
         parse(OTHERS[command], rest, line)
+        if command == "sweep" and not rest[0].endswith(".toml"):
+            assert sweep.find_grid(rest[0]).jobs
 
 
 TOML = blocks("toml")

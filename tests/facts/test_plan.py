@@ -7,7 +7,6 @@ import pytest
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts.plan import plan_of, read_plan
 from contrastive_ucb.facts.rules import RULES
-from contrastive_ucb.facts.verify import ELSEWHERE
 
 WHOLE, QUICK = read_plan(), read_plan(quick=True)
 PART = {
@@ -66,14 +65,14 @@ def test_the_settings_of_the_table_of_facts() -> None:
             exact = lock.agent_settings.get("negatives", "sampled") == "exact"
             assert exact == (name == "lock-exact")
     first = next(fact for fact in WHOLE.facts if fact.fact == "F8")
-    horizons = [run.problem.env_settings["horizon"] for run in WHOLE.runs_of(first)]
+    horizons = [WHOLE.runs[name].problem.env_settings["horizon"] for name in first.runs]
     assert horizons == list(range(3, 13))
     for size in (2, 3):
         game = WHOLE.runs[f"game/game-{size}x{size}"].problem
         assert game.env_settings["n_actions"] == [size, size]
         assert game.rounds == 5000
     assert {run.seeds for run in WHOLE.runs.values()} == {10}
-    assert WHOLE.window == 30
+    assert {fact.window for fact in WHOLE.facts} == {30}
 
 
 @pytest.mark.parametrize("plan", [WHOLE, QUICK], ids=["whole", "quick"])
@@ -81,7 +80,7 @@ def test_everything_that_is_named_exists(plan) -> None:
     for run in plan.runs.values():
         assert all(resolve_name(name) for name in run.problem.probes)
     for fact in plan.facts:
-        assert fact.rule in RULES or fact.rule == ELSEWHERE
+        assert fact.rule in RULES or not fact.runs
         assert set(fact.runs) <= plan.runs.keys()
         assert fact.mark == "none" or fact.paper
         assert not (fact.required and fact.mark == "none")
@@ -113,6 +112,6 @@ def test_an_agent_of_a_part_is_a_run() -> None:
 
 
 def test_a_fact_of_an_unknown_run_is_an_error() -> None:
-    facts = [{"fact": "F1", "claim": "c", "rule": "slope", "runs": ["b"]}]
+    facts = [{"fact": "F1", "claim": "c", "rule": "slope at most", "runs": ["b"]}]
     with pytest.raises(UserError, match="needs the run 'b'"):
         plan_of({**table(PART), "facts": facts})

@@ -10,7 +10,7 @@ from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import LowRankGame, LowRankMDP
-from contrastive_ucb.facts import bounds, probes
+from contrastive_ucb.facts import probes
 from contrastive_ucb.facts.probes import product_class
 from contrastive_ucb.representation.tabular_fit import FiniteModel
 from contrastive_ucb.runs.session import Round, Session
@@ -28,21 +28,13 @@ def play(session: Session, rounds: int) -> list[Round]:
     return list(session.rounds(rounds))
 
 
-def test_recovery_bound_is_the_lemmas() -> None:
-    by_hand = 32 * 3 / 0.1**2 * log(2 * 100 * 4 * 16 / 0.05) / 100
-    got = bounds.recovery_bound(
-        100, horizon=4, rank=3, floor=0.1, log_class_size=log(16), failure=0.05
-    )
-    assert got == pytest.approx(by_hand)
-
-
 def test_corrected_potential_is_never_below_two_log_det() -> None:
     """2 log det(Sigma / lambda) is largest for equal eigenvalues, where the two are equal."""
     rank, ridge, k = 3, 0.7, 40
     equal = np.eye(rank) * k / rank
     ratio = np.linalg.slogdet(np.eye(rank) + equal / ridge)[1]
-    assert bounds.potential_corrected(k, rank, ridge) == pytest.approx(2 * ratio)
-    assert bounds.potential_printed(k, rank, ridge) < 2 * ratio  # erratum E17
+    assert probes.potential_corrected(k, rank, ridge) == pytest.approx(2 * ratio)
+    assert probes.potential_printed(k, rank, ridge) < 2 * ratio  # erratum E17
 
 
 def test_optimism_and_its_allowed_bias() -> None:
@@ -107,14 +99,6 @@ def test_a_seed_has_the_same_product_class_alone_and_in_a_batch() -> None:
     assert all(isinstance(model, FiniteModel) for model in models)
     np.testing.assert_array_equal(models[0].phi[1], models[1].phi[0])
     np.testing.assert_array_equal(models[0].psi[1], models[1].psi[0])
-
-
-def test_a_finite_class_converges_to_the_truth() -> None:
-    session = session_of(**FINITE)
-    probes.ProductClass(session)
-    played = play(session, 400)
-    errors = {at: played[at - 1].figures["zeta"].max() for at in (1, 400)}
-    assert errors[400] < 0.01 < errors[1]
 
 
 def test_the_printed_covariance_keeps_the_bonus_at_its_cap() -> None:

@@ -1,5 +1,8 @@
 """Rules recover known values, and hold on the right side of the limit only."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -8,7 +11,6 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts.plan import Fact, Record, Run
 from contrastive_ucb.facts.rules import (
     RULES,
-    Case,
     Outcome,
     exponential_misfit,
     floored_fit,
@@ -28,7 +30,7 @@ PROBLEM = Problem("lowrank", "contrastive-ucb", {"rank": 2, "n_states": 4}, 1000
 
 def record(curves: dict[str, Array] | None = None, **totals: list[float]) -> Record:
     arrays = {name: np.array(values, dtype=float) for name, values in totals.items()}
-    return Record(ROUNDS, curves or {}, arrays, 1.5)
+    return Record(run_of(PROBLEM), ROUNDS, curves or {}, arrays, 1.5)
 
 
 def run_of(problem: Problem, label: object = "") -> Run:
@@ -37,84 +39,61 @@ def run_of(problem: Problem, label: object = "") -> Run:
 
 def judge(rule: str, *records: Record, labels: tuple = (), **fact: object) -> Outcome:
     runs = [run_of(PROBLEM, label) for label in labels or (1,) * len(records)]
-    entry = Fact("F0", "claim", rule, ("a",), **fact)  # type: ignore[arg-type]
-    return RULES[rule](Case(entry, runs, list(records), 30))
+    measured = [replace(one, run=run) for one, run in zip(records, runs, strict=True)]
+    return RULES[rule](Fact("F0", window=30, **fact), *measured)  # type: ignore[arg-type]
 
 
 def power(exponent: float, *factors: float) -> Array:
     return np.outer(factors, ROUNDS.astype(float) ** exponent)
 
 
-@pytest.mark.parametrize(("exponent", "held"), [(-0.7, True), (-0.5, True), (-0.49, False)])
-def test_a_slope_must_be_at_most_the_limit(exponent: float, held: bool) -> None:
-    outcome = judge("slope", record({"y": power(exponent, 1, 2)}), measure="y", limit=-0.5 + 1e-9)
-    assert outcome.value == pytest.approx(exponent)
-    assert outcome.held is held
-
-
-def test_only_the_window_counts() -> None:
-    """K / 30 is 33.3: the rounds up to 30 are outside."""
-    bent = np.where(ROUNDS <= 30, 7.0, 1e3 / ROUNDS)
-    outcome = judge("slope", record({"y": np.stack([bent, bent])}), measure="y", limit=-0.5)
-    assert outcome.value == pytest.approx(-1)
-
-
-def test_an_interval_that_reaches_the_mark_is_enough() -> None:
-    """The mean of both seeds has a slope above -1, and the bootstrap sees the steep seed alone."""
-    curves = np.concatenate([power(-1.2, 1000.0), power(-0.8, 1.0)])
-    outcome = judge("slope reaches", record({"y": curves}), measure="y", limit=-1.0)
-    assert outcome.low == pytest.approx(-1.2)
-    assert outcome.held
-    shallow = judge("slope reaches", record({"y": power(-0.8, 1, 2)}), measure="y", limit=-1.0)
-    assert not shallow.held
-    steep = judge("slope reaches", record({"y": power(-1.3, 1, 2)}), measure="y", limit=-1.0)
-    assert steep.held
-
-
-def test_a_seed_without_regret_does_not_stop_the_fit() -> None:
-    curves = np.concatenate([power(-1, 1.0), np.zeros((1, len(ROUNDS)))])
-    outcome = judge("slope", record({"y": curves}), measure="y", limit=-0.5)
-    assert outcome.value == pytest.approx(-1, abs=1e-6)
-
-
-@pytest.mark.parametrize(("exponent", "held"), [(0.0, True), (0.1, False), (-0.1, False)])
-def test_a_ratio_must_be_flat(exponent: float, held: bool) -> None:
-    curves = {"a": power(exponent - 1, 4, 6), "b": power(-1, 2, 2)}
-    outcome = judge("flat ratio", record(curves), measure="a / b", limit=0.0)
-    assert outcome.value == pytest.approx(exponent, abs=1e-9)
-    assert outcome.held is held or exponent == 0
-    last = 2.5 * 1000**exponent
-    assert f"{last:.2f}" in outcome.note
-
-
-def test_always_means_every_round_of_every_seed() -> None:
-    assert judge("always", record(share=[1.0, 1.0]), measure="share", limit=1.0).held
-    missed = judge("always", record(share=[1.0, 0.9999]), measure="share", limit=1.0)
-    assert not missed.held
-    assert missed.value == pytest.approx(0.99995)
-
-
-@pytest.mark.parametrize(("worst", "held"), [(0.2, True), (1.0, True), (1.001, False)])
-def test_the_worst_seed_decides(worst: float, held: bool) -> None:
-    outcome = judge("worst", record(ratio=[0.1, worst]), measure="ratio", limit=1.0)
-    assert (outcome.value, outcome.held) == (worst, held)
-
-
 @pytest.mark.parametrize(
-    ("at", "limit", "held"),
+    ("rule", "limit", "measured", "value", "held"),
     [
-        ([5, 7], 1.0, True),
-        ([5, None], 1.0, False),
-        ([None, None], 0.0, True),
-        ([None, 900], 0.0, False),
+        ("slope at most", -0.5, power(-0.7, 1, 2), -0.7, True),
+        ("slope at most", -0.5, power(-0.49, 1, 2), -0.49, False),
+        ("slope reaches", -1.0, power(-1.3, 1, 2), -1.3, True),
+        ("slope reaches", -1.0, power(-0.8, 1, 2), -0.8, False),
+        # The mean has a slope above -1; the bootstrap also draws the steep seed alone.
+        ("slope reaches", -1.0, np.concatenate([power(-1.2, 1000), power(-0.8, 1)]), None, True),
+        ("flat ratio", 0.0, power(0.1, 4, 6), 0.1, False),
+        ("flat ratio", 0.0, power(-0.1, 4, 6), -0.1, False),
+        ("always", 1.0, [1.0, 1.0], 1.0, True),
+        ("always", 1.0, [1.0, 0.9999], 0.99995, False),
+        ("worst", 1.0, [0.1, 1.0], 1.0, True),
+        ("worst", 1.0, [0.1, 1.001], 1.001, False),
+        ("solved", 1.0, [5, 7], 2, True),
+        ("solved", 1.0, [5, None], 1, False),
+        ("solved", 0.0, [None, None], 0, True),
+        ("solved", 0.0, [None, 900], 1, False),
     ],
 )
-def test_all_or_no_seeds_must_solve_it(at: list, limit: float, held: bool) -> None:
-    outcome = judge("solved", record(solved_at=at), limit=limit)
-    count = sum(round_ is not None for round_ in at)
-    assert (outcome.value, outcome.held) == (count, held)
-    assert outcome.low <= count <= outcome.high
-    assert ("median round" in outcome.note) == (count > 0)
+def test_a_rule_holds_on_the_right_side_of_the_limit_only(
+    rule: str, limit: float, measured: Any, value: float | None, held: bool
+) -> None:
+    curves = {"y": measured} if np.ndim(measured) == 2 else {}
+    totals = {} if curves else {"solved_at" if rule == "solved" else "y": measured}
+    outcome = judge(rule, record(curves, **totals), measure="y", limit=limit)
+    assert outcome.held is held
+    assert value is None or outcome.value == pytest.approx(value)
+    if rule == "solved":
+        assert outcome.low <= outcome.value <= outcome.high
+        assert ("median round" in outcome.note) == (outcome.value > 0)
+
+
+def test_only_the_window_counts_and_seeds_without_regret_do_not_stop_the_fit() -> None:
+    """K / 30 is 33.3: the rounds up to 30 are outside."""
+    bent = np.where(ROUNDS <= 30, 7.0, 1e3 / ROUNDS)
+    for curves in (np.stack([bent, bent]), np.stack([bent, 0 * bent])):
+        outcome = judge("slope at most", record({"y": curves}), measure="y", limit=-0.5)
+        assert outcome.value == pytest.approx(-1, abs=1e-6)
+
+
+def test_a_ratio_of_curves_is_flat() -> None:
+    curves = {"a": power(-1, 4, 6), "b": power(-1, 2, 2)}
+    outcome = judge("flat ratio", record(curves), measure="a / b", limit=0.0)
+    assert outcome.value == pytest.approx(0, abs=1e-9)
+    assert "2.50" in outcome.note
 
 
 def test_a_ratio_is_that_of_the_means_over_the_same_seeds() -> None:
@@ -221,37 +200,33 @@ def test_rounds_with_a_bias_above_the_value_are_not_informative() -> None:
     assert outcome.held is None
 
 
-def test_growth_is_held_against_the_bound_over_the_same_runs() -> None:
-    values = (2, 4, 8)
-    runs, records = [], []
-    for d in values:
-        problem = Problem("lowrank", "contrastive-ucb", {"rank": d, "n_states": 10}, 1000)
-        runs.append(run_of(problem, d))
-    bound = [sizes_of(run)["bound"] for run in runs]
-    n_parameters = [d * (30 + 10) for d in values]
-    by_hand = [
-        32 * d * (np.log(2 * 1000 * 4 / 0.05) + n) / (0.1**2 * 1000)
-        for d, n in zip(values, n_parameters, strict=True)
+def grown(values: tuple[int, ...], zetas: list[list[float]], **settings: object) -> Outcome:
+    """The rule "growth" in the rank d, with these errors per rank."""
+    problems = [Problem("lowrank", settings={"rank": d, **settings}, rounds=1000) for d in values]
+    records = [
+        replace(record(zeta=zeta), run=run_of(problem, problem.settings["rank"]))
+        for problem, zeta in zip(problems, zetas, strict=True)
     ]
-    np.testing.assert_allclose(bound, by_hand)
-    allowed = float(slope(np.array(values, dtype=float), np.array(bound)))
+    return RULES["growth"](Fact("F0", measure="zeta", variable="d"), *records)
+
+
+def test_growth_is_compared_with_the_bound_over_the_same_runs() -> None:
+    values = (2, 4, 8)
+    bounds = [
+        32 * d * (np.log(2 * 1000 * 4 / 0.05) + d * (30 + 10)) / (0.1**2 * 1000) for d in values
+    ]
+    allowed = float(slope(np.array(values, dtype=float), np.array(bounds)))
     assert 1 < allowed < 2
     for exponent in (allowed - 0.1, allowed + 0.1):
-        records = [record(zeta=[d**exponent, 2 * d**exponent]) for d in values]
-        entry = Fact("F0", "c", "growth", ("a",), measure="zeta", variable="d")
-        outcome = RULES["growth"](Case(entry, runs, records, 30))
+        outcome = grown(values, [[d**exponent, 2 * d**exponent] for d in values], n_states=10)
         assert outcome.value == pytest.approx(exponent)
         assert outcome.held is (exponent < allowed)
         assert f"{allowed:.2f}" in outcome.mark
-        assert outcome.limit == allowed
+        assert outcome.limit == pytest.approx(allowed)
 
 
 def test_growth_is_that_of_the_mean_and_not_of_the_luckiest_seed() -> None:
-    values = (2, 4, 8)
-    runs = [run_of(Problem("lowrank", "contrastive-ucb", {"rank": d}, 1000), d) for d in values]
-    records = [record(zeta=[d**4.0, 1.0]) for d in values]  # one seed grows, the other does not
-    entry = Fact("F0", "c", "growth", ("a",), measure="zeta", variable="d")
-    outcome = RULES["growth"](Case(entry, runs, records, 30))
+    outcome = grown((2, 4, 8), [[d**4.0, 1.0] for d in (2, 4, 8)])  # the other does not grow
     assert outcome.low == pytest.approx(0)
     assert outcome.value > 2
     assert not outcome.held

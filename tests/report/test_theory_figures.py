@@ -27,7 +27,7 @@ def invented(run: Run) -> Record:
     totals = {name: random.uniform(1, 2, 2) for name in ("zeta", "solved_at")}
     if "control" in run.name:
         totals["solved_at"] = np.full(2, np.nan)
-    return Record(rounds, curves, totals, 1.0)
+    return Record(run, rounds, curves, totals, 1.0)
 
 
 def test_figures_are_drawn_from_records_and_are_the_same_twice(tmp_path: Path) -> None:

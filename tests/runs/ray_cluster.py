@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psutil
+
 RAY = [sys.executable, "-m", "ray.scripts.scripts", "start"]
 PATIENCE = 300  # seconds; on a busy machine Ray takes its time
 # Ray finds out about dead nodes after seconds instead of half a minute.
@@ -52,7 +54,7 @@ class Cluster:
         for node in (self.second, self.head):
             with suppress(subprocess.TimeoutExpired):
                 node.wait(30)
-            for pid in _processes():
+            for pid in psutil.pids():
                 if _session(pid) == node.pid:
                     _kill(pid)
             node.wait()
@@ -94,59 +96,40 @@ def wait(until: Callable[[], Any], alive: Callable[[], bool] = lambda: True) -> 
 def workers_of(folder: Path) -> list[int]:
     """The processes that work on a run below the folder, wherever they were started."""
     words = ["contrastive_ucb.runs.worker", str(folder)]
-    return [pid for pid in _processes() if _words(pid)[2:4] == words]
+    processes = psutil.process_iter(["cmdline"])
+    return [one.pid for one in processes if (one.info["cmdline"] or [])[2:4] == words]
 
 
 def run_of(worker: int) -> Path | None:
     """The run folder whose lock the process holds."""
-    try:
-        held = [os.readlink(path) for path in Path(f"/proc/{worker}/fd").iterdir()]
-    except OSError:
-        return None
-    return next((Path(path).parent for path in held if path.endswith("/.lock")), None)
+    with suppress(psutil.Error):
+        held = [Path(file.path) for file in psutil.Process(worker).open_files()]
+        return next((path.parent for path in held if path.name == ".lock"), None)
+    return None
 
 
 def listening(pids: list[int]) -> set[str]:
-    """The addresses at which the processes wait for connections, as the kernel writes them."""
-    sockets = set()
-    for pid in pids:
-        with suppress(OSError):
-            sockets |= {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    """The addresses at which the processes wait for connections."""
     found = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            words = line.split()
-            if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:  # 0A is LISTEN
-                found.add(words[1].rpartition(":")[0])
+    for pid in pids:
+        with suppress(psutil.Error):
+            connections = psutil.Process(pid).net_connections("inet")
+            found |= {one.laddr.ip for one in connections if one.status == psutil.CONN_LISTEN}
     return found
 
 
 def parent(pid: int) -> int:
     try:
-        # pid (name, which may have blanks and brackets) state ppid
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError):
+        return psutil.Process(pid).ppid()
+    except psutil.Error:
         return 0
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below this one, the nearest first."""
-    parents = {one: parent(one) for one in _processes()}
-    found, new = [], [pid]
-    while new:
-        new = [one for one, above in parents.items() if above in new]
-        found += new
-    return found
-
-
-def _processes() -> list[int]:
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-
-
-def _words(pid: int) -> list[str]:
+    """All processes below this one."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-    except OSError:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.Error:
         return []
 
 

@@ -5,7 +5,6 @@ The runs are those of experiments/demo.toml; the page is made by `report/demo.py
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.cli.options import emit, parse
 from contrastive_ucb.core.checks import check_size
-from contrastive_ucb.core.errors import UserError
 
 if TYPE_CHECKING:
     from contrastive_ucb.runs.grid import Grid, Job
@@ -64,20 +62,12 @@ class Demo:
 
 def run(arguments: Sequence[str]) -> None:
     options = parse(Demo, arguments, "cucb demo", Demo())
-    from contrastive_ucb.cli.status import LiveTable, counted
+    from contrastive_ucb.cli.status import run_shown
     from contrastive_ucb.report.demo import write_demo_page
-    from contrastive_ucb.runs.pool import run_local
-    from contrastive_ucb.runs.status import states_of, watched_jobs
 
     grid = demo_grid(options)
     grid.remember(options.out)
-    runs = watched_jobs(grid.jobs, options.out)
-    with LiveTable(lambda: states_of(runs)) as table:
-        print(counted(states_of(runs)), file=sys.stderr)
-        errors = run_local(grid.jobs, options.out, None, table.tick, None)
-    if errors:
-        folder, error = next(iter(errors.items()))
-        raise UserError(f"{len(errors)} runs failed; {folder}: {error}; repeat the command")
+    run_shown(grid.jobs, options.out)
     page = write_demo_page(options.out, options.out / "demo" / "index.html", grid)
     summary = {"page": str(page.resolve()), "results": results_of(grid, options.out)}
     emit(summary, options.json, f"\nThe page with the figures: {page.resolve()}")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, Self
 
 import tyro
@@ -16,9 +15,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from contrastive_ucb.cli.options import Json, emit, parse
+from contrastive_ucb.cli.options import Json, emit, parse, say
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.runs.status import STATES, RunState, states_of, watched_folder
+from contrastive_ucb.runs.grid import Job
+from contrastive_ucb.runs.pool import run_local
+from contrastive_ucb.runs.status import STATES, RunState, states_of, watched_folder, watched_jobs
+
+ENDED = ("finished", "failed")
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,17 @@ def counted(states: Sequence[RunState]) -> str:
     return f"{len(states)} run{'s' * (len(states) != 1)}" + (f": {parts}" if parts else "")
 
 
+def run_shown(jobs: Sequence[Job], out: Path, workers: int | None = None) -> None:
+    """Run the jobs on this machine with a live table; an error if some fail."""
+    runs = watched_jobs(jobs, out)
+    with LiveTable(lambda: states_of(runs)) as table:
+        say(counted(states_of(runs)))
+        errors = run_local(jobs, out, workers, table.tick)
+    for folder, error in errors.items():
+        name = folder.relative_to(out)
+        raise UserError(f"{len(errors)} runs failed; {name}: {error}; repeat the command")
+
+
 class LiveTable:
     """A live table on a terminal; elsewhere one line per run that has ended.
 
@@ -93,23 +107,18 @@ class LiveTable:
     def __init__(self, look: Callable[[], list[RunState]], console: Console | None = None) -> None:
         self._look = look
         self._console = console or Console(stderr=True)
-        self._next = 0.0
-        self._before = {state.run: state.state for state in look()}
         self._live = Live(
             console=self._console, auto_refresh=False, transient=True, redirect_stdout=False
         )
+        self._next = 0.0
+        self._before = {state.run: state.state for state in look()}
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._live.stop()
 
     def tick(self) -> None:
@@ -122,11 +131,11 @@ class LiveTable:
             self._live.update(self._drawn(states), refresh=True)
             return
         for state in states:
-            if state.state != self._before.get(state.run) and state.state in ("finished", "failed"):
+            if state.state in ENDED and state.state != self._before.get(state.run):
                 message = state.error or f"{state.measure} {_number(state.score)}"
                 line = f"{state.run}: {state.state}, {message}"
                 self._console.print(line, markup=False, highlight=False, soft_wrap=True)
-            self._before[state.run] = state.state
+        self._before = {state.run: state.state for state in states}
 
     def _drawn(self, states: list[RunState]) -> Table:
         table = Table(title=counted(states), box=None, title_justify="left")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import tyro
 
 from contrastive_ucb.cli.options import Json, parse, say
 from contrastive_ucb.cli.status import LiveTable, counted, emit_states
@@ -13,28 +16,22 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs.grid import Grid, experiment, experiments, read_grid
 from contrastive_ucb.runs.pool import cores, run_local
 from contrastive_ucb.runs.ray import check_address, check_installed, run_ray
-from contrastive_ucb.runs.status import RunState, Watched, states_of, watched_jobs
-
-HELP = f"""usage: cucb sweep EXPERIMENT [options]
-       cucb sweep GRID.toml [options]
-
-Run an experiment, several runs at once. A repeated command skips finished runs, resumes the others
-and tries failed ones again.
-
-experiments:
-{chr(10).join(f"  {name:10} {about}" for name, about in experiments().items())}
-
-`cucb sweep EXPERIMENT --help` lists the options, for example
-  cucb sweep theory --dry-run
-  cucb sweep grid.toml --workers 2 --out runs/grid
-  cucb sweep grid.toml --backend ray --address auto --out /shared/runs/grid
-"""
+from contrastive_ucb.runs.status import RunState, states_of, watched_jobs
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Run an experiment; the summary has the state and the score of each run."""
+    """Run an experiment, several runs at once. A repeated command skips finished runs, resumes the
+    others and tries failed ones again. The summary has the state and the score of each run.
 
+    examples:
+      cucb sweep theory --dry-run
+      cucb sweep grid.toml --workers 2 --out runs/grid
+      cucb sweep grid.toml --backend ray --address auto --out /shared/runs/grid
+    """
+
+    experiment: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EXPERIMENT|GRID.toml")]
+    """The name of an experiment, or a TOML file."""
     backend: Literal["local", "ray"] = "local"
     """local: processes on this machine with one thread each; ray: the same on the nodes of a Ray
     cluster."""
@@ -60,18 +57,12 @@ class Sweep:
 
 
 def run(arguments: Sequence[str]) -> None:
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(HELP, end="")
-        return
-    name, *rest = arguments
-    if name.startswith("-"):
-        raise ValueError(f"name an experiment before {name}: {', '.join(experiments())}")
-    options = parse(Sweep, rest, f"cucb sweep {name}", Sweep())
+    lines = [f"  {name:10} {about}" for name, about in experiments().items()]
+    options = parse(Sweep, arguments, "cucb sweep", more="\n".join(["experiments:", *lines]))
     if options.backend == "ray":
         check_installed()
-    grid = find_grid(name)
-    runs = watched_jobs(grid.jobs, options.out)
-    states = states_of(runs) if options.dry_run else _sweep(grid, runs, options)
+    grid = find_grid(options.experiment)
+    states = _sweep(grid, options)
     emit_states(states, options.json, name=grid.name, out=str(options.out))
     failed = [state for state in states if state.state == "failed"]
     if failed and not options.dry_run:
@@ -88,22 +79,23 @@ def find_grid(name: str) -> Grid:
     return read_grid(Path(name)) if name.endswith(".toml") else experiment(name)
 
 
-def _sweep(grid: Grid, runs: Sequence[Watched], options: Sweep) -> list[RunState]:
+def _sweep(grid: Grid, options: Sweep) -> list[RunState]:
     """Run the jobs with a live table; returns their final states."""
+    runs = watched_jobs(grid.jobs, options.out)
+    if options.dry_run:
+        return states_of(runs)
     grid.remember(options.out)
-    at_once = f"{options.workers or cores()} at once"
-    if options.workers is None and options.backend == "ray":
-        at_once = "as many at once as Ray has resources for"
-    every = options.checkpoint_seconds
+    start, at_once = run_local, f"{options.workers or cores()} at once"
+    if options.backend == "ray":
+        start = partial(run_ray, address=options.address)
+        if options.workers is None:
+            at_once = "as many at once as Ray has resources for"
     with LiveTable(lambda: states_of(runs)) as table:
         say(f"{counted(states_of(runs))}; {at_once}")
         try:
-            if options.backend == "ray":
-                errors = run_ray(
-                    grid.jobs, options.out, options.workers, table.tick, every, options.address
-                )
-            else:
-                errors = run_local(grid.jobs, options.out, options.workers, table.tick, every)
+            errors = start(
+                grid.jobs, options.out, options.workers, table.tick, options.checkpoint_seconds
+            )
         except KeyboardInterrupt as stop:
             killed = isinstance(stop.__context__, KeyboardInterrupt)  # by a second Ctrl-C
             last = "were killed; they have their last checkpoints" if killed else "are saved"

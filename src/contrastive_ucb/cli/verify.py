@@ -12,10 +12,11 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from contrastive_ucb.cli.options import Json, emit, parse, say
-from contrastive_ucb.cli.status import LiveTable, aligned, counted
+from contrastive_ucb.cli.status import aligned, run_shown
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts.rows import NAME, Row, check_place, summary_of, write_summary
+from contrastive_ucb.runs.store import remedy_of
 
 MAX_SETTING = 76  # characters in the terminal; facts.json contains the whole text
 
@@ -52,28 +53,28 @@ class Verify:
 def run(arguments: Sequence[str]) -> None:
     options = parse(Verify, arguments, "cucb verify", Verify())
 
-    from contrastive_ucb.facts.plan import read_plan
-    from contrastive_ucb.facts.verify import fingerprint, verify
-    from contrastive_ucb.runs.pool import cores
-    from contrastive_ucb.runs.status import states_of, watched_jobs
+    from contrastive_ucb.facts.plan import fingerprint, load_records, read_plan
+    from contrastive_ucb.facts.rules import row_of
 
     plan = read_plan(options.quick, options.seeds).choose(options.facts)
     with TemporaryDirectory() as temporary:
         root = Path(temporary)
         if options.out is not None:
             root = options.out / "runs" / fingerprint()[:16]
-            _make_folder(root)
+            try:
+                root.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                problem = f"cannot write to {root} ({error.strerror}); {remedy_of(error)}"
+                raise UserError(problem) from error
             check_place(options.out, plan)
-        runs = watched_jobs(plan.jobs(), root)
-        with LiveTable(lambda: states_of(runs)) as table:
-            say(counted(states_of(runs)))
-            rows, records = verify(plan, root, options.workers or cores(), table.tick)
-    seconds = sum({id(record): record.seconds for record in records.values()}.values())
-    summary = summary_of(plan, rows, shlex.join(["cucb", "verify", *arguments]), seconds)
+        run_shown(plan.jobs, root, options.workers)
+        records = load_records(plan.runs, root)
+    rows = [row_of(fact, records) for fact in plan.facts]
+    summary = summary_of(plan, rows, records, shlex.join(["cucb", "verify", *arguments]))
     if options.out is not None:
         from contrastive_ucb.report.theory_figures import write_figures  # imports matplotlib
 
-        write_summary(options.out, summary, rows)
+        write_summary(options.out, summary)
         figures = write_figures(options.out, plan, records, rows)
         say(f"wrote {options.out / NAME}, facts.csv and {len(figures)} figures")
     emit(summary, options.json, text_of(rows))
@@ -99,13 +100,3 @@ def text_of(rows: Sequence[Row]) -> str:
             measured = f"{row.measured} {row.note}".strip()
             others.append((row.fact, row.part, row.measure.replace("_", " "), measured))
     return "\n\n".join(aligned(table) for table in (facts, others) if len(table) > 1)
-
-
-def _make_folder(folder: Path) -> None:
-    """Create the folder, or raise an error before any work."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"cannot write to {folder} ({error.strerror}); choose another folder for --out"
-        ) from error

@@ -2,46 +2,55 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
 
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.core.runtime import today, versions
-from contrastive_ucb.facts.plan import GROUPS, Plan
 from contrastive_ucb.runs.store import read_object
 
+if TYPE_CHECKING:
+    from contrastive_ucb.facts.plan import Plan, Record
+
 NAME = "facts.json"
+GROUPS = ("facts", "ablations", "peers")  # lists of rows in facts.json and facts.toml
 State = Literal["holds", "does not hold", "not run", "reported"]
 NOTHING = "\N{EN DASH}"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of facts.json."""
+    """One row of facts.json: a claim with its target, its measured value and the result."""
 
     fact: str
-    part: str
-    claim: str
-    setting: str
-    mark: str
-    value: float | None
-    low: float | None
-    high: float | None
-    unit: str
-    state: State
-    required: bool
-    seconds: float
-    paper: str
-    note: str
-    measure: str
-    group: str  # facts, ablations or peers
+    part: str = ""
+    claim: str = ""
+    setting: str = ""
+    mark: str = "none"  # description of the target
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    state: State = "not run"
+    required: bool = False
+    seconds: float = 0.0
+    paper: str = ""
+    note: str = ""
+    measure: str = ""
+    group: str = "facts"
     limit: float | None = None  # the target as a number
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> Row:
+        """The row with this content; KeyError if a field other than `limit` is missing."""
+        names = [field.name for field in fields(cls) if field.name != "limit"]
+        return cls(**{name: content[name] for name in names}, limit=content.get("limit"))
 
     @property
     def name(self) -> str:
@@ -74,18 +83,18 @@ def number(value: float | None) -> str:
     return f"{digits}e{int(power)}"
 
 
-def summary_of(plan: Plan, rows: Sequence[Row], command: str, seconds: float) -> dict[str, Any]:
-    """The content of facts.json. Everything except the date and the seconds is reproducible.
-
-    seconds  processor time of all runs
-    """
+def summary_of(
+    plan: Plan, rows: Sequence[Row], records: Mapping[str, Record], command: str
+) -> dict[str, Any]:
+    """The content of facts.json. Everything except the date and the seconds is reproducible."""
+    seconds = {record.run.identity(): record.seconds for record in records.values()}
     return {
         **{name: [asdict(row) for row in rows if row.group == name] for name in GROUPS},
         "failed": [row.name for row in rows if row.failed],
         "quick": plan.quick,
         "seeds": plan.seeds,
         "command": command,
-        "processor_seconds": round(seconds, 1),
+        "processor_seconds": round(sum(seconds.values()), 1),  # of all runs
         "versions": versions(),
         "date": today(),
     }
@@ -106,14 +115,11 @@ def check_place(out: Path, plan: Plan) -> None:
         )
 
 
-def write_summary(out: Path, summary: dict[str, Any], rows: Sequence[Row]) -> None:
-    """Write facts.json and facts.csv."""
-    table = io.StringIO()
-    writer = csv.DictWriter(table, [field.name for field in fields(Row)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
+def write_summary(out: Path, summary: dict[str, Any]) -> None:
+    """Write the summary to facts.json, and its rows to facts.csv."""
+    rows = pd.DataFrame([row for group in GROUPS for row in summary[group]])
     write_atomically(out / NAME, json.dumps(summary, indent=1, allow_nan=False) + "\n")
-    write_atomically(out / "facts.csv", table.getvalue())
+    write_atomically(out / "facts.csv", rows.to_csv(index=False, lineterminator="\n"))
 
 
 def read_summary(out: Path) -> dict[str, Any]:

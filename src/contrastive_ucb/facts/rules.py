@@ -1,9 +1,13 @@
-"""Rules: from the measurements of runs to a number, its interval, and whether the claim holds."""
+"""Rules: from the measurements of runs to a number, its interval, and whether the claim holds.
+
+A rule is a function of a fact and of the records of its runs. facts.toml names it, with blanks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
@@ -15,8 +19,9 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.evaluation.exact import potential
-from contrastive_ucb.facts.bounds import recovery_bound
 from contrastive_ucb.facts.plan import Fact, Record, Run
+from contrastive_ucb.facts.probes import recovery_bound
+from contrastive_ucb.facts.rows import Row, State
 from contrastive_ucb.stats.bootstrap import LEVEL, Interval, percentile_interval
 from contrastive_ucb.stats.slopes import slope, slope_interval
 
@@ -25,29 +30,7 @@ ROUNDING = 1e-9
 LEAST = 1e-12  # replaces zero regret, which has no logarithm; too small to change the mean
 SMALL_RIDGE = 0.1  # of the example of erratum E16
 RATES = np.linspace(0.01, 1.0, 100)  # values of c in e^(c x)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A fact with its runs and their records: the input of a rule."""
-
-    fact: Fact
-    runs: Sequence[Run]
-    records: Sequence[Record]
-    window: float  # slopes are fitted over the rounds K / window .. K
-
-    @property
-    def first(self) -> Record:
-        return self.records[0]
-
-    @property
-    def limit(self) -> float:
-        """The target as a number; NaN, which nothing reaches, for facts that are only reported."""
-        return np.nan if self.fact.limit is None else self.fact.limit
-
-    def totals(self) -> Array:
-        """The measure of all runs, (B, n)."""
-        return np.stack([record.total(self.fact.measure) for record in self.records], axis=-1)
+SHORT = {"n_states": "S", "n_actions": "A", "n_dead": "n_dead", "rank": "d", "horizon": "H"}
 
 
 @dataclass(frozen=True)
@@ -94,89 +77,87 @@ def _resampled(count: int) -> IntArray:
 # Rules for one run
 
 
-def fitted_slope(case: Case) -> Interval:
+def fitted_slope(fact: Fact, record: Record) -> Interval:
     """Slope of a curve over the rounds K / window .. K, on logarithmic axes."""
-    rounds = case.first.rounds.astype(float)
-    curves = np.maximum(case.first.curve(case.fact.measure), LEAST)
-    return slope_interval(rounds, curves, (rounds[-1] / case.window, rounds[-1]))
+    rounds = record.rounds.astype(float)
+    curves = np.maximum(record.curve(fact.measure), LEAST)
+    return slope_interval(rounds, curves, (rounds[-1] / fact.window, rounds[-1]))
 
 
-def slope_at_most(case: Case) -> Outcome:
+def slope_at_most(fact: Fact, record: Record) -> Outcome:
     """The slope is at most the limit."""
-    fit = fitted_slope(case)
-    return Outcome.of(fit, bool(fit.estimate <= case.limit))
+    fit = fitted_slope(fact, record)
+    return Outcome.of(fit, bool(fit.estimate <= fact.target))
 
 
-def slope_reaches(case: Case) -> Outcome:
+def slope_reaches(fact: Fact, record: Record) -> Outcome:
     """The interval of the slope contains the limit or lies below it."""
-    fit = fitted_slope(case)
-    return Outcome.of(fit, bool(fit.low <= case.limit))
+    fit = fitted_slope(fact, record)
+    return Outcome.of(fit, bool(fit.low <= fact.target))
 
 
-def flat_ratio(case: Case) -> Outcome:
+def flat_ratio(fact: Fact, record: Record) -> Outcome:
     """The interval of the slope of a ratio contains the limit, 0."""
-    fit = fitted_slope(case)
-    last = case.first.curve(case.fact.measure)[:, -1]
-    held = bool(fit.low <= case.limit <= fit.high)
+    fit = fitted_slope(fact, record)
+    last = record.curve(fact.measure)[:, -1]
+    held = bool(fit.low <= fact.target <= fit.high)
     return Outcome.of(fit, held, f"the ratio is {last.mean():.2f} at K")
 
 
-def always(case: Case) -> Outcome:
+def always(fact: Fact, record: Record) -> Outcome:
     """In every seed, the share of rounds in which the inequality holds is at least the limit."""
-    shares = case.first.total(case.fact.measure)
-    return Outcome.of(mean_interval(shares), bool(shares.min() >= case.limit))
+    shares = record.total(fact.measure)
+    return Outcome.of(mean_interval(shares), bool(shares.min() >= fact.target))
 
 
-def informative(case: Case) -> Outcome:
+def informative(fact: Fact, record: Record) -> Outcome:
     """Share of rounds in which the allowed bias is below V*; otherwise V-bar = 0 would satisfy it.
 
     The rounds between two recorded rounds count as the later one.
     """
-    record = case.first
     weights = np.diff(record.rounds, prepend=0) / record.rounds[-1]
-    below = record.curve(case.fact.measure) < record.total("optimal_value")[:, None]  # (B, n)
+    below = record.curve(fact.measure) < record.total("optimal_value")[:, None]  # (B, n)
     return Outcome.of(mean_interval(below @ weights))
 
 
-def worst(case: Case) -> Outcome:
+def worst(fact: Fact, record: Record) -> Outcome:
     """The maximum over seeds and rounds is at most the limit."""
-    largest = float(case.first.total(case.fact.measure).max())
-    return Outcome(largest, held=bool(largest <= case.limit + ROUNDING))
+    largest = float(record.total(fact.measure).max())
+    return Outcome(largest, held=bool(largest <= fact.target + ROUNDING))
 
 
-def solved(case: Case) -> Outcome:
+def solved(fact: Fact, record: Record) -> Outcome:
     """The number of seeds that solved the task, with a Wilson interval; the limit is a share."""
-    rounds = case.first.total("solved_at")
+    rounds = record.total("solved_at")
     count, total = int(np.isfinite(rounds).sum()), len(rounds)
     share = binomtest(count, total).proportion_ci(LEVEL, method="wilson")
     median = f", median round {np.nanmedian(rounds):,.0f}" if count else ""
-    held = bool(count == case.limit * total)
+    held = bool(count == fact.target * total)
     note = f"of {total} seeds{median}"
     return Outcome(float(count), share.low * total, share.high * total, held, note)
 
 
-def ratio(case: Case) -> Outcome:
+def ratio(fact: Fact, first: Record, second: Record) -> Outcome:
     """The mean of the first run divided by the mean of the second."""
-    numerator, denominator = (record.total(case.fact.measure) for record in case.records)
-    return Outcome.of(ratio_interval(numerator, denominator))
+    return Outcome.of(ratio_interval(first.total(fact.measure), second.total(fact.measure)))
 
 
-def mean(case: Case) -> Outcome:
+def mean(fact: Fact, record: Record) -> Outcome:
     """The mean of a total over seeds, or the seconds of the run."""
-    if case.fact.measure == "seconds":
-        return Outcome(case.first.seconds)
-    return _mean_of(case.first.total(case.fact.measure))
+    if fact.measure == "seconds":
+        return Outcome(record.seconds)
+    return _mean_of(record.total(fact.measure))
 
 
-def mean_at(case: Case) -> Outcome:
+def mean_at(fact: Fact, record: Record) -> Outcome:
     """The mean of a curve over seeds in one round."""
-    (column,) = np.nonzero(case.first.rounds == case.fact.at)
+    (column,) = np.nonzero(record.rounds == fact.at)
     if len(column) != 1:
         raise UserError(
-            f"run {case.runs[0].name!r} did not record round {case.fact.at}; choose one of"
-            f" {', '.join(map(str, case.first.rounds))}"
+            f"run {record.run.name!r} did not record round {fact.at}; choose one of"
+            f" {', '.join(map(str, record.rounds))}"
         )
-    return _mean_of(case.first.curve(case.fact.measure)[:, column[0]])
+    return _mean_of(record.curve(fact.measure)[:, column[0]])
 
 
 def _mean_of(values: Array) -> Outcome:
@@ -185,21 +166,26 @@ def _mean_of(values: Array) -> Outcome:
     return Outcome.of(mean_interval(values))
 
 
-def small_ridge(case: Case) -> Outcome:
+def small_ridge(fact: Fact) -> Outcome:
     """The example of erratum E16: d = 1, one G = 1, lambda = .1."""
     left, right = potential(np.ones((1, 1, 1)), SMALL_RIDGE)
     value = float(left / right)
-    return Outcome(value, held=bool(value <= case.limit))
+    return Outcome(value, held=bool(value <= fact.target))
 
 
 # Rules for the runs of a sweep
 
 
-def power_law(case: Case) -> Outcome:
+def totals(fact: Fact, records: Sequence[Record]) -> Array:
+    """The measure of all runs, (B, n)."""
+    return np.stack([record.total(fact.measure) for record in records], axis=-1)
+
+
+def power_law(fact: Fact, *records: Record) -> Outcome:
     """The exponent of a power law in x is at most the limit, and every seed solves the task."""
-    x, curves, unsolved = _rounds_to_solve(case)
+    x, curves, unsolved = _rounds_to_solve(fact, records)
     fit = slope_interval(x, curves)
-    held = bool(fit.estimate <= case.limit and not unsolved)
+    held = bool(fit.estimate <= fact.target and not unsolved)
     means = curves.mean(0)
     listed = ", ".join(f"{at:g}: {mean:.0f}" for at, mean in zip(x, means, strict=True))
     half = min(len(x) // 2, len(x) - 2)
@@ -209,19 +195,19 @@ def power_law(case: Case) -> Outcome:
     return Outcome.of(fit, held, note)
 
 
-def better_fit(case: Case) -> Outcome:
+def better_fit(fact: Fact, *records: Record) -> Outcome:
     """The misfit of a power of x, divided by that of an exponential in x, is below the limit.
 
     Neither has a constant term, so the note also gives the misfits of a + b x^2 and a + b e^(c x).
     """
-    x, curves, _ = _rounds_to_solve(case)
+    x, curves, _ = _rounds_to_solve(fact, records)
     means = curves.mean(0)
     drawn = _resampled(len(curves)) / len(curves) @ curves
     power, exponential = misfit(np.log(x), means), misfit(x, means)
     quotient = percentile_interval(
         power / exponential, misfit(np.log(x), drawn) / misfit(x, drawn), LEVEL
     )
-    held = bool(quotient.estimate < case.limit)
+    held = bool(quotient.estimate < fact.target)
     note = (
         f"misfit of log rounds: power law {power:.3f}, exponential {exponential:.3f},"
         f" a + b H^2 {floored_misfit(x**2, means):.3f},"
@@ -230,14 +216,14 @@ def better_fit(case: Case) -> Outcome:
     return Outcome.of(quotient, held, note)
 
 
-def _rounds_to_solve(case: Case) -> tuple[Array, Array, int]:
+def _rounds_to_solve(fact: Fact, records: Sequence[Record]) -> tuple[Array, Array, int]:
     """x (n,), the rounds to solve the task (B, n), and the number of runs that did not.
 
     A seed that did not solve the task counts with all its rounds.
     """
-    x = np.array([float(run.label) for run in case.runs])
-    rounds = case.totals()
-    last = np.array([float(record.rounds[-1]) for record in case.records])
+    x = np.array([float(record.run.label) for record in records])
+    rounds = totals(fact, records)
+    last = np.array([float(record.rounds[-1]) for record in records])
     return x, np.where(np.isnan(rounds), last, rounds), int(np.isnan(rounds).sum())
 
 
@@ -267,38 +253,38 @@ def exponential_misfit(x: Array, y: Array) -> float:
     return min(floored_misfit(np.exp(c * x), y) for c in RATES)
 
 
-def order(case: Case) -> Outcome:
+def order(fact: Fact, *records: Record) -> Outcome:
     """The number of neighbors whose means are in order: falling to the smallest, then rising.
 
     The note says for how many the bootstrap interval of the difference excludes 0.
     """
-    labels = [float(run.label) for run in case.runs]
-    assert case.fact.smallest_at is not None
-    smallest = labels.index(case.fact.smallest_at)
-    values = case.totals()
+    labels = [float(record.run.label) for record in records]
+    assert fact.smallest_at is not None
+    smallest = labels.index(fact.smallest_at)
+    values = totals(fact, records)
     means = values.mean(0)
     rises = np.diff(means) > 0
     steps = [mean_interval(step) for step in np.diff(values).T]
     significant = sum(bool(step.low > 0 or step.high < 0) for step in steps)
     right = np.where(np.arange(len(rises)) < smallest, ~rises, rises)
     listed = ", ".join(
-        f"{run.label}: {mean:.3g}" for run, mean in zip(case.runs, means, strict=True)
+        f"{record.run.label}: {mean:.3g}" for record, mean in zip(records, means, strict=True)
     )
     note = f"of {len(rises)} neighbors, {significant} with a significant difference; {listed}"
     return Outcome(float(right.sum()), held=bool(right.all()), note=note)
 
 
-def growth(case: Case) -> Outcome:
+def growth(fact: Fact, *records: Record) -> Outcome:
     """The exponent in the variable is at most that of the lemma's bound over the same runs.
 
     In the bound, log |F| is the number of parameters d (Z + S), in place of the covering number of
     the remark on infinite classes (l.212).
     """
-    sizes = [sizes_of(run) for run in case.runs]
-    x = np.array([size[case.fact.variable] for size in sizes])
+    sizes = [sizes_of(record.run) for record in records]
+    x = np.array([size[fact.variable] for size in sizes])
     limit = float(slope(x, np.array([size["bound"] for size in sizes])))
-    fit = slope_interval(x, case.totals())
-    note = f"{case.fact.variable} = {', '.join(f'{value:.3g}' for value in x)}"
+    fit = slope_interval(x, totals(fact, records))
+    note = f"{fact.variable} = {', '.join(f'{value:.3g}' for value in x)}"
     outcome = Outcome.of(fit, bool(fit.estimate <= limit), note)
     return replace(outcome, mark=f"at most that of the lemma, {limit:.2f}", limit=limit)
 
@@ -317,20 +303,59 @@ def sizes_of(run: Run) -> dict[str, float]:
     return {"d": rank, "A": batch.n_actions, "1/C_S^-": 1 / floor, "bound": bound}
 
 
-RULES: dict[str, Callable[[Case], Outcome]] = {
-    "slope": slope_at_most,
-    "slope reaches": slope_reaches,
-    "flat ratio": flat_ratio,
-    "always": always,
-    "informative": informative,
-    "worst": worst,
-    "solved": solved,
-    "ratio": ratio,
-    "mean": mean,
-    "mean at": mean_at,
-    "small ridge": small_ridge,
-    "power law": power_law,
-    "better fit": better_fit,
-    "order": order,
-    "growth": growth,
+OF_CURVES = (slope_at_most, slope_reaches, flat_ratio, informative, mean_at)
+OF_TOTALS = (always, worst, solved, mean, ratio)
+OF_SEVERAL_RUNS = (power_law, better_fit, order, growth)
+RULES: dict[str, Callable[..., Outcome]] = {
+    rule.__name__.replace("_", " "): rule
+    for rule in (*OF_CURVES, *OF_TOTALS, *OF_SEVERAL_RUNS, small_ridge)
 }
+
+
+# Rows
+
+
+def row_of(fact: Fact, records: Mapping[str, Record]) -> Row:
+    """The row of a fact, from the records of its runs."""
+    measured = [records[name] for name in fact.runs]
+    result = RULES[fact.rule](fact, *measured) if fact.rule else Outcome(None)
+    state: State = "holds" if result.held else "does not hold"
+    if fact.reported or fact.mark == "none" or result.held is None:
+        state = "reported" if fact.rule else "not run"
+    changes: dict[str, Any] = {
+        "setting": fact.setting or setting_of([record.run for record in measured]),
+        "mark": result.mark or fact.mark,
+        "note": result.note or fact.note,
+        "state": state,
+        "seconds": round(sum(record.seconds for record in measured), 1),
+        **{name: _rounded(getattr(result, name)) for name in ("value", "low", "high")},
+        "limit": fact.limit if result.limit is None else _rounded(result.limit),
+    }
+    return Row(**{field.name: getattr(fact, field.name) for field in fields(Row)} | changes)
+
+
+def setting_of(runs: Sequence[Run]) -> str:
+    """Environment, algorithm, rounds and seeds of the first run, and the labels of all runs."""
+    if not runs:
+        return "an example without a run"
+    problem, seeds = runs[0].problem, runs[0].seeds
+    env = problem.env_settings
+    sizes = [f"{short}={_plain(env[name])}" for name, short in SHORT.items() if name in env]
+    agent = {k: v for k, v in problem.agent_settings.items() if k != "rank" or v != env.get("rank")}
+    parts = [
+        " ".join([problem.env, *sizes]),
+        " ".join([problem.algo, *(f"{name}={_plain(value)}" for name, value in agent.items())]),
+        f"K={problem.rounds:,}",
+        f"{seeds} seed{'s' * (seeds != 1)}",
+    ]
+    if len(runs) > 1:
+        parts.append(" | ".join(run.label or run.name for run in runs))
+    return ", ".join(parts)
+
+
+def _plain(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")

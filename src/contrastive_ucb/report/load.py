@@ -108,7 +108,7 @@ def read_facts(root: Path, given: Path | None = None) -> dict[str, Any] | None:
     remedy = f"run 'cucb verify --out {file.parent}' again or remove the file"
     content = read_object(file, remedy)
     try:
-        rows = [Row(**fact) for fact in content["facts"]]
+        rows = [Row.of_json(fact) for fact in content["facts"]]
         _ = [row.measured for row in rows]
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{file} is damaged ({error}); {remedy}") from error

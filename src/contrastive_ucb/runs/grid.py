@@ -88,6 +88,15 @@ class Resources:
             raise UserError(f"gpus must be an integer or a fraction below 1, got {self.gpus}")
 
 
+class PlannedRun(NamedTuple):
+    """A run of a sweep, which need not have begun."""
+
+    spec: RunSpec
+    label: str  # of its agent
+    words: list[str]  # of its command, without seed and folder; empty: not known
+    eval_episodes: int | None = None  # per evaluation of a training; None: the default
+
+
 @dataclass(frozen=True)
 class Job:
     """One process of a sweep as data: a training, or a problem with one or more seeds.
@@ -149,17 +158,11 @@ class Job:
 
     @classmethod
     def from_json(cls, content: Table) -> Job:
-        values = dict(content)
-        make = Problem if values.pop("kind") == "solve" else Training
-        task, resources = _with_tuples(values.pop("task")), Resources(**values.pop("resources"))
-        return cls(make(**task), resources=resources, **values)
-
-
-def _with_tuples(value: Any) -> Any:
-    """JSON has no tuples; settings of agents and names of probes are tuples."""
-    if isinstance(value, dict):
-        return {key: _with_tuples(item) for key, item in value.items()}
-    return tuple(value) if isinstance(value, list) else value
+        values = {**content, "resources": Resources(**content["resources"])}
+        if values.pop("kind") == "train":
+            return cls(**values | {"task": Training(**content["task"])})
+        probes = tuple(content["task"]["probes"])
+        return cls(**values | {"task": Problem(**content["task"] | {"probes": probes})})
 
 
 @dataclass(frozen=True)
@@ -179,13 +182,12 @@ class Grid:
         for job in self.jobs:
             identity = job.spec().identity()
             other = first.setdefault(identity, job)
-            for name in ("label", "eval_episodes"):
-                values = getattr(other, name), getattr(job, name)
-                if values[0] != values[1]:
-                    raise UserError(
-                        f"{job.task.algo} on {job.task.env} has the same settings with the {name}"
-                        f" {values[0]!r} and {values[1]!r}; leave one of them out"
-                    )
+            one, two = ((job.label, job.eval_episodes) for job in (other, job))
+            if one != two:
+                raise UserError(
+                    f"{job.task.algo} on {job.task.env} has the same settings with (label,"
+                    f" eval_episodes) = {one} and {two}; leave one of them out"
+                )
             once.setdefault((identity, job.seed, job.n_seeds), job)
         object.__setattr__(self, "jobs", tuple(once.values()))
 
@@ -207,15 +209,6 @@ class Grid:
             raise UserError(
                 f"cannot write to {root} ({error.strerror}); {remedy_of(error)}"
             ) from error
-
-
-class PlannedRun(NamedTuple):
-    """A run of a sweep."""
-
-    spec: RunSpec
-    label: str
-    words: list[str]  # of its command, without seed and folder
-    eval_episodes: int | None  # per evaluation of a training; None: the default
 
 
 def remembered(root: Path) -> Iterator[PlannedRun]:
@@ -313,7 +306,6 @@ def _jobs_of_agent(part: Table, env: str, label: str, algo: str, settings: Table
     table = _table("resources", part.get("resources", {}))
     _check_keys("resources", table, [field.name for field in fields(Resources)])
     resources, seeds, length = Resources(**table), _seeds(part), part[LENGTHS[part["kind"]]]
-    check_size(LENGTHS[part["kind"]], length)
     if part["kind"] == "train":
         training = Training(env, algo, settings, length)
         episodes = part.get("eval_episodes", default_episodes(training.env))

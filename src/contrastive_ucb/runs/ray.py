@@ -29,25 +29,11 @@ from typing import Any
 from uuid import uuid4
 
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.runs import pool
 from contrastive_ucb.runs.grid import Job, Resources
-from contrastive_ucb.runs.pool import (
-    POLL_SECONDS,
-    Ended,
-    Errors,
-    cores,
-    let_go,
-    outcome,
-    run_all,
-    start_worker,
-)
 from contrastive_ucb.runs.worker import EXIT_FAILED, EXIT_STOPPED, GRACE_SECONDS, one_line, say
 
 RETRIES = 3  # of a lost run, since its newest checkpoint
-LOST = {  # Ray's error: what happened
-    "WorkerCrashedError": "its Ray worker died",
-    "NodeDiedError": "its node died",
-    "OutOfMemoryError": "its node had no memory left",
-}
 CONNECT_SECONDS = 5  # for a connection to the port
 ANSWER_SECONDS = 60  # for an answer of Ray
 OPTIONS: dict[str, Any] = {
@@ -73,7 +59,7 @@ def run_ray(
     tick: Callable[[], None] = lambda: None,
     checkpoint_seconds: float | None = None,
     address: str | None = None,
-) -> Errors:
+) -> pool.Errors:
     """Run all jobs that are not finished, as many at once as the cluster has resources for.
 
     root     on a file system that all nodes see under the same path
@@ -85,7 +71,7 @@ def run_ray(
     backend = RayBackend(root.absolute(), checkpoint_seconds, address)
     # A thread of Ray writes to stdout, which is reserved for results.
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
-        return run_all(jobs, root, backend, workers, tick, RETRIES)
+        return pool.run_all(jobs, root, backend, workers, tick, RETRIES)
 
 
 class RayBackend:
@@ -113,7 +99,7 @@ class RayBackend:
         begun = task.remote(job.to_json(), str(self._root), self._every, str(Path.cwd()))
         self._running[begun] = folder
 
-    def ended(self) -> list[tuple[Path, Ended]]:
+    def ended(self) -> list[tuple[Path, pool.Ended]]:
         if not self._running:
             return []
         begun = list(self._running)
@@ -141,7 +127,7 @@ class RayBackend:
         if self._address is None:
             os.environ |= {**PRIVATE, "RAY_AUTH_TOKEN": uuid4().hex}
             self._files = tempfile.mkdtemp(prefix="cucb-ray-")
-            options = {**OPTIONS, "num_cpus": cores(), "_temp_dir": self._files}
+            options = {**OPTIONS, "num_cpus": pool.cores(), "_temp_dir": self._files}
             # There are almost no objects here.
             options |= {"object_store_memory": 100_000_000, "include_dashboard": False}
         else:
@@ -172,31 +158,32 @@ def run_in_process(
     job: Mapping[str, Any], root: str, every: float | None, cwd: str
 ) -> tuple[int | None, str]:
     """The task: the job in its own process; returns its exit code and last line."""
-    worker = start_worker(job, Path(root), every, Path(cwd) if Path(cwd).is_dir() else None)
+    worker = pool.start_worker(job, Path(root), every, Path(cwd) if Path(cwd).is_dir() else None)
     try:
         while worker.poll() is None:
-            time.sleep(POLL_SECONDS)  # short, because Ray interrupts between Python instructions
-        ended = outcome(worker)
+            time.sleep(
+                pool.POLL_SECONDS
+            )  # short, because Ray interrupts between Python instructions
+        ended = pool.outcome(worker)
         return ended.code, ended.message
     except BaseException:  # canceled, or Ray's worker must end
-        let_go(worker)
+        pool.let_go(worker)
         with suppress(subprocess.TimeoutExpired):
             worker.wait(GRACE_SECONDS)
         raise
 
 
-def _outcome(ray: Any, task: Any) -> Ended:
+def _outcome(ray: Any, task: Any) -> pool.Ended:
     """How a task ended."""
     errors = ray.exceptions
     try:
-        return Ended(*ray.get(task))
+        return pool.Ended(*ray.get(task))
     except errors.TaskCancelledError:
-        return Ended(EXIT_STOPPED)
+        return pool.Ended(EXIT_STOPPED)
     except errors.RayTaskError as error:  # an error of `run_in_process`, which would be repeated
-        return Ended(EXIT_FAILED, one_line(error.cause))
-    except errors.RayError as error:
-        kind = type(error).__name__
-        return Ended(None, LOST.get(kind, f"Ray lost it ({kind})"))
+        return pool.Ended(EXIT_FAILED, one_line(error.cause))
+    except errors.RayError as error:  # such as WorkerCrashedError, NodeDiedError, OutOfMemoryError
+        return pool.Ended(None, f"Ray lost it ({type(error).__name__})")
 
 
 def check_installed() -> None:
@@ -223,7 +210,6 @@ def check_cluster(address: str) -> None:
     Without one, Ray would wait for minutes, print messages and ignore Ctrl-C. So another process
     joins first, with a time limit.
     """
-    check_address(address)
     remedy = "start one with ray start --head, or leave --address out for Ray on this machine"
     if address != "auto":
         host, _, port = address.rpartition(":")

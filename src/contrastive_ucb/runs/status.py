@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from contrastive_ucb.core.checkpoint import STATE, latest_checkpoint
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.runs.grid import SWEEPS, Job, remembered
+from contrastive_ucb.runs.grid import SWEEPS, Job, PlannedRun, remembered
 from contrastive_ucb.runs.spec import LENGTHS, RunSpec, command_words, commands
-from contrastive_ucb.runs.store import failure_of, is_busy, read_object
+from contrastive_ucb.runs.store import failure_of, is_busy
 
 STATES = ("finished", "running", "waiting", "failed")
 TAIL = 1 << 16  # bytes read from the end of metrics.jsonl
@@ -56,7 +56,7 @@ class Watched(NamedTuple):
 def watched_jobs(jobs: Iterable[Job], root: Path) -> list[Watched]:
     """The run folders of the jobs, sorted by name."""
     return _sorted(
-        _watched(spec, folder, root, job.label, job.words(), root)
+        _watched(PlannedRun(spec, job.label, job.words()), folder, root, root)
         for job in jobs
         for spec, folder in zip(job.specs, job.folders(root), strict=True)
     )
@@ -70,9 +70,9 @@ def watched_folder(folder: Path) -> list[Watched]:
     for name, folders, files in os.walk(folder):
         path = Path(name)
         if SWEEPS in folders:  # above the runs of these sweeps
-            for spec, label, words, _ in remembered(path):
-                place = spec.folder(path)
-                runs[place] = _watched(spec, place, folder, label, words, path)
+            for planned in remembered(path):
+                place = planned.spec.folder(path)
+                runs[place] = _watched(planned, place, folder, path)
         if "spec.json" in files:
             if path not in runs:
                 runs[path] = _found(path, folder)
@@ -81,19 +81,18 @@ def watched_folder(folder: Path) -> list[Watched]:
     return _sorted(runs.values())
 
 
-def _watched(
-    spec: RunSpec, path: Path, base: Path, label: str, words: Sequence[str] | None, out: Path
-) -> Watched:
+def _watched(planned: PlannedRun, path: Path, base: Path, out: Path) -> Watched:
     """The run of this folder; its name is relative to `base`, and its command writes to `out`."""
+    spec, words = planned.spec, planned.words
     kind = spec.kind or "solve"
     start = RunState(
         run=str(path.relative_to(base)),
-        label=label or spec.agent,
+        label=planned.label or spec.agent,
         task=spec.task,
         seed=spec.seed,
         steps=spec.config.get(LENGTHS[kind]),
         measure="gap" if kind == "solve" else "score",
-        command=None if words is None else commands(words, [spec.seed], out)[0],
+        command=commands(words, [spec.seed], out)[0] if words else None,
     )
     return Watched(path, start)
 
@@ -101,17 +100,18 @@ def _watched(
 def _found(path: Path, base: Path) -> Watched:
     """A run that belongs to no sweep; if its spec is damaged, the folder names are used."""
     try:
-        spec = RunSpec(**read_object(path / "spec.json", REPEAT))
-    except (ValueError, TypeError) as error:
+        spec = RunSpec(**json.loads((path / "spec.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
         problem = f"{path / 'spec.json'} is damaged ({error}); {REPEAT}"
         *_, agent, task, seed = ("", "", *path.parts)
         number = int(seed[5:]) if seed[5:].isdigit() else 0
         name = str(path.relative_to(base))
         return Watched(path, RunState(name, agent, task, number, "failed", error=problem))
-    words = None
+    words: list[str] = []
     if spec.inputs is not None and spec.kind == spec.suite and len(path.parents) > 3:
         words = command_words(spec.kind, spec.inputs)
-    return _watched(spec, path, base, "", words, path.parents[3] if words else base)
+    out = path.parents[3] if words else base
+    return _watched(PlannedRun(spec, "", words), path, base, out)
 
 
 def _sorted(runs: Iterable[Watched]) -> list[Watched]:
@@ -139,13 +139,11 @@ def _state_of(path: Path, start: RunState) -> tuple[RunState, Mapping[str, Any]]
         return start, {}
     if (path / "DONE").exists():
         try:
-            summary = read_object(path / "DONE", REPEAT)
+            summary = json.loads((path / "DONE").read_text(encoding="utf-8"))
             is_gap = start.measure == "gap"
             score = float(summary["final_gap"] if is_gap else summary["evaluation"]["mean"])
-        except UserError as error:
-            return replace(start, state="failed", error=str(error)), {}
-        except (KeyError, TypeError):
-            problem = f"{path / 'DONE'} has no score; {REPEAT}"
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            problem = f"{path / 'DONE'} is damaged ({error!r}); {REPEAT}"
             return replace(start, state="failed", error=problem), {}
         return replace(start, state="finished", step=start.steps or 0, score=score), summary
     name = "gap" if start.measure == "gap" else "charts/episodic_return"

@@ -40,40 +40,31 @@ GRACE_SECONDS = 60  # for saving, after stdin was closed
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the job; an error is one line on stderr."""
+    """Run the job with its output in the log of its (first) folder; an error is one line."""
     os.environ.update(THREADS)  # before torch is imported
-    root, job, *every = arguments
+    root, every = Path(arguments[0]), float(arguments[2]) if arguments[2:] else None
+    folders: list[Path] = []
     try:
-        work(Job.from_json(json.loads(job)), Path(root), float(every[0]) if every else None)
+        job = Job.from_json(json.loads(arguments[1]))
+        folders = job.folders(root)
+        with RunFolder(job.spec(), root):  # an error if it is busy or belongs to another run
+            for path in folders:
+                (path / FAILED).unlink(missing_ok=True)
+        with _output_to(folders[0] / LOG):
+            say(job.command(root))
+            run_job(job, root, progress=True, checkpoint_seconds=every, say=say)
     except KeyboardInterrupt:
         return EXIT_STOPPED
     except RunBusyError as error:
         print(error, file=sys.stderr)
         return EXIT_BUSY
     except Exception as error:
+        for path in folders:
+            if path.is_dir():
+                mark_failed(path, one_line(error))
         print(one_line(error), file=sys.stderr)
         return EXIT_FAILED
     return EXIT_DONE
-
-
-def work(job: Job, root: Path, checkpoint_seconds: float | None = None) -> None:
-    """Run the job with its output in the log of the (first) run folder."""
-    folder = RunFolder(job.spec(), root)
-    folders = job.folders(root)
-    try:
-        with folder:  # a folder that is busy or belongs to another run is left unchanged
-            for path in folders:
-                (path / FAILED).unlink(missing_ok=True)
-        with _output_to(folder.path / LOG):
-            say(job.command(root))
-            run_job(job, root, progress=True, checkpoint_seconds=checkpoint_seconds, say=say)
-    except RunBusyError:
-        raise
-    except Exception as error:
-        for path in folders:
-            if path == folder.path or path.is_dir():
-                mark_failed(path, one_line(error))
-        raise
 
 
 def run_job(

@@ -9,12 +9,13 @@ import pytest
 
 from contrastive_ucb.cli.verify import text_of
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.facts import verify as module
-from contrastive_ucb.facts.plan import Plan, Record, Run, load_record, plan_of
+from contrastive_ucb.facts import plan as module
+from contrastive_ucb.facts.plan import Plan, Record, Run, load_record, load_records, plan_of
 from contrastive_ucb.facts.rows import Row, number, read_summary, summary_of, write_summary
-from contrastive_ucb.facts.verify import row_of, setting_of, verify
+from contrastive_ucb.facts.rules import row_of, setting_of
 from contrastive_ucb.runs.grid import Job
 from contrastive_ucb.runs.loop import solve
+from contrastive_ucb.runs.pool import run_local
 from contrastive_ucb.runs.problem import Problem
 from contrastive_ucb.runs.session import Session
 
@@ -33,12 +34,12 @@ TABLE = {
         {"name": "b", "algo": ["no-bonus", "uniform"], "rounds": 9},
     ],
     "facts": [
-        {"fact": "F1", "claim": "falls", "rule": "slope", "measure": "zeta", "runs": ["a"],
+        {"fact": "F1", "claim": "falls", "rule": "slope at most", "measure": "zeta", "runs": ["a"],
          "mark": "at most 5", "limit": 5.0, "required": True, "paper": "l.1"},
-        {"fact": "F2", "part": "x", "claim": "falls fast", "rule": "slope", "measure": "zeta",
-         "runs": ["same"], "mark": "at most -50", "limit": -50.0, "required": True, "paper": "l.2"},
-        {"fact": "F3", "claim": "later", "rule": "elsewhere", "runs": [], "mark": "some",
-         "note": "why not", "setting": "nowhere"},
+        {"fact": "F2", "part": "x", "claim": "falls fast", "rule": "slope at most",
+         "measure": "zeta", "runs": ["same"], "mark": "at most -50", "limit": -50.0,
+         "required": True, "paper": "l.2"},
+        {"fact": "F3", "claim": "later", "mark": "some", "note": "why not", "setting": "nowhere"},
     ],
     "ablations": [
         {"fact": "model", "claim": "who", "rule": "mean", "each": ["zeta"], "runs": ["b"]},
@@ -50,6 +51,12 @@ PLAN: Plan = plan_of(TABLE)
 Verified = tuple[list[Row], dict[str, Record]]
 
 
+def verify(plan: Plan, root: Path) -> Verified:
+    assert run_local(plan.jobs, root, 2) == {}
+    records = load_records(plan.runs, root)
+    return [row_of(fact, records) for fact in plan.facts], records
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("verify")
@@ -57,7 +64,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def verified(root: Path) -> Verified:
-    return verify(PLAN, root, workers=2)
+    return verify(PLAN, root)
 
 
 def test_a_record_contains_the_metrics_and_totals_of_its_runs(tmp_path: Path) -> None:
@@ -75,6 +82,8 @@ def test_a_record_contains_the_metrics_and_totals_of_its_runs(tmp_path: Path) ->
     for seed in range(3):
         assert record.total("final_gap")[seed] == pytest.approx(session.summary(seed)["final_gap"])
     assert record.seconds > 0
+    with pytest.raises(UserError, match=r"no curve 'c'; it has .*zeta"):
+        record.curve("c")
 
 
 def test_runs_that_stop_end_one_by_one(tmp_path: Path) -> None:
@@ -93,16 +102,6 @@ def test_runs_that_stop_end_one_by_one(tmp_path: Path) -> None:
     assert [summary["rounds"] for summary in whole] == [400, 400]
 
 
-def test_ratios_of_curves_and_unknown_names() -> None:
-    record = Record(np.array([1, 2]), {"a": np.ones((1, 2)), "b": np.full((1, 2), 4.0)}, {}, 0.0)
-    np.testing.assert_array_equal(record.curve("a / b"), [[0.25, 0.25]])
-    np.testing.assert_array_equal(record.curve("b"), [[4.0, 4.0]])
-    with pytest.raises(UserError, match="no curve 'c'; it has a, b"):
-        record.curve("c")
-    with pytest.raises(UserError, match="no total 'a'"):
-        record.total("a")
-
-
 def test_states_follow_from_the_limits(verified: Verified) -> None:
     rows, records = verified
     states = [row.state for row in rows]
@@ -113,7 +112,7 @@ def test_states_follow_from_the_limits(verified: Verified) -> None:
     assert rows[3].value == pytest.approx(records["b/no-bonus"].total("zeta").mean(), rel=1e-5)
     assert rows[0].seconds == round(records["a"].seconds, 1)
     lenient = replace(PLAN.facts[1], required=False), replace(PLAN.facts[1], reported=True)
-    rows = [row_of(fact, PLAN, records) for fact in lenient]
+    rows = [row_of(fact, records) for fact in lenient]
     assert [row.state for row in rows] == ["does not hold", "reported"]
     assert not any(row.failed for row in rows)
 
@@ -145,16 +144,10 @@ def test_the_fingerprint_covers_the_code_that_measures(tmp_path, monkeypatch) ->
     assert module.fingerprint.__wrapped__() != first
 
 
-def test_a_failed_run_is_one_error_with_its_reason(tmp_path: Path) -> None:
-    table = {**TABLE, "probes": ["contrastive_ucb.facts.probes:CCEGap"]}  # of games
-    with pytest.raises(UserError, match=r"1 runs failed; .*; repeat the command"):
-        verify(plan_of(table).choose(["F1"]), tmp_path)
-
-
 def test_the_summary_is_written_and_read(verified: Verified, tmp_path: Path) -> None:
-    rows, _ = verified
-    summary = summary_of(PLAN, rows, "cucb verify", 1.0)
-    write_summary(tmp_path, summary, rows)
+    rows, records = verified
+    summary = summary_of(PLAN, rows, records, "cucb verify")
+    write_summary(tmp_path, summary)
     stored = read_summary(tmp_path)
     assert stored == json.loads(json.dumps(summary))
     assert [Row(**row) for row in stored["facts"] + stored["ablations"]] == rows
