@@ -53,15 +53,14 @@ def test_jsonl_of_a_resumed_run_equals_that_of_an_undisturbed_one(tmp_path):
 
     killed = JsonlListener(tmp_path / "b.jsonl")
     feed(killed, events(0, 8))
-    state = json.loads(json.dumps(killed.state_dict()))
+    offset = killed.sync()
     feed(killed, events(8, 13))
     killed.close()
     with (tmp_path / "b.jsonl").open("a") as file:
         file.write('{"step": 13, "lo')  # a torn line, as a kill leaves it
 
-    resumed = JsonlListener(tmp_path / "b.jsonl")
-    resumed.load_state_dict(state)
-    assert resumed.state_dict() == state
+    resumed = JsonlListener(tmp_path / "b.jsonl", offset)
+    assert resumed.sync() == offset
     assert len((tmp_path / "b.jsonl").read_text().splitlines()) == 8
     feed(resumed, events(8, 20))
     resumed.close()
@@ -71,17 +70,14 @@ def test_jsonl_of_a_resumed_run_equals_that_of_an_undisturbed_one(tmp_path):
 def test_jsonl_starts_over_when_there_was_no_checkpoint(tmp_path):
     (tmp_path / "m.jsonl").write_text('{"step": 0}\n{"st')
     listener = JsonlListener(tmp_path / "m.jsonl")
-    listener.load_state_dict(JsonlListener.START)
     feed(listener, events(0, 1))
     listener.close()
     assert (tmp_path / "m.jsonl").read_text() == '{"step": 0, "gap": 1.0, "n_steps": 0}\n'
 
 
 def test_jsonl_that_lost_lines_is_refused(tmp_path):
-    listener = JsonlListener(tmp_path / "m.jsonl")
     with pytest.raises(UserError, match="has 0 bytes, but the checkpoint was saved at byte 10"):
-        listener.load_state_dict({"offset": 10})
-    listener.close()
+        JsonlListener(tmp_path / "m.jsonl", offset=10)
 
 
 def read_board(folder, tag):

@@ -92,7 +92,7 @@ def test_a_nan_leaves_the_last_good_checkpoint(
         solve(asked, [0], tmp_path, progress=False, checkpoint_seconds=0)
     newest = latest_checkpoint(asked.spec(0).folder(tmp_path) / "checkpoints")
     assert newest is not None
-    assert load_checkpoint(newest)["session"]["agent"]["n_rounds"] == 2
+    assert load_checkpoint(newest)["agent"]["n_rounds"] == 2
 
 
 def test_a_run_ends_when_the_lock_is_open(tmp_path: Path) -> None:

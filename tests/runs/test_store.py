@@ -76,7 +76,7 @@ def test_finish_and_summary(tmp_path):
         run.finish(summary)
         assert run.finished
     assert RunFolder(SPEC, tmp_path).finished
-    assert RunFolder(SPEC, tmp_path).summary() == summary
+    assert run.summary() == {**summary, "run_dir": str(run.path)}
     assert not RunFolder(replace(SPEC, seed=1), tmp_path).finished
 
 

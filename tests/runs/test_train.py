@@ -244,11 +244,12 @@ def test_slow_checkpoints_are_made_less_often(
     clock = [0.0]
     saved: list[int] = []
 
-    class Slow(module._DeepRun):
-        def _save(self) -> None:
-            clock[0] += 8
-            saved.append(self.trainer.n_steps)
-            super()._save()
+    save = module.save_checkpoint
+
+    def saving(folder: Path, step: int, state: dict[str, Any]) -> Path:
+        clock[0] += 8
+        saved.append(step)
+        return save(folder, step, state)
 
     real = Trainer.run
 
@@ -258,7 +259,7 @@ def test_slow_checkpoints_are_made_less_often(
             yield event
 
     monkeypatch.setattr(Trainer, "run", slowly)
-    monkeypatch.setattr(module, "_DeepRun", Slow)
+    monkeypatch.setattr(module, "save_checkpoint", saving)
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
     run(training(steps=40), tmp_path, every=25.0)
     assert saved == [3, 19, 35, 40]

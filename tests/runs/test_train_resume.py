@@ -22,6 +22,7 @@ from runs.training_runs import (
     run,
     same_results,
     stop_at,
+    stopping_at,
     training,
     without_time,
 )
@@ -36,6 +37,7 @@ from contrastive_ucb.core.checkpoint import (
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs import loop as module
 from contrastive_ucb.runs.deep_agent import load_weights
+from contrastive_ucb.runs.training import DeepSession
 
 
 @pytest.fixture(autouse=True)
@@ -67,20 +69,9 @@ def test_atari_goes_on_in_the_middle_of_an_episode(game: str, preset: str, tmp_p
     """Qbert cannot be restored by the emulator's own snapshots; `reference` has lagged targets."""
     task = training(game, steps=24, bonus__preset=preset)
     whole = run(task, tmp_path / "whole")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module._DeepRun, "_save", saving_then_stopping(module._DeepRun._save, 22))
-        with pytest.raises(Stop):
-            run(task, tmp_path / "parts", every=0.0)
+    with pytest.raises(Stop):
+        run(task, tmp_path / "parts", every=0.0, observers=[stopping_at(23)])
     same_results(whole, run(task, tmp_path / "parts"))
-
-
-def saving_then_stopping(save: Any, at: int) -> Any:
-    def stops(self: Any) -> None:
-        save(self)
-        if self.trainer.n_steps == at:
-            raise Stop
-
-    return stops
 
 
 @pytest.mark.parametrize("step", [1, 24, STEPS - 1])
@@ -118,23 +109,19 @@ def test_stopped_between_two_evaluations_equals_an_undisturbed_run(
     task = training(BREAKOUT, steps=60)
     whole = run(task, tmp_path / "whole")
     assert evaluations_in(tmp_path / "whole") == [56, 57, 58, 59, 60]
-    real_save, real_evaluate = module._DeepRun._save, module._DeepRun._evaluate
+    with pytest.raises(Stop):
+        run(task, tmp_path / "cut", every=0.0, observers=[stopping_at(last_saved + 1)])
+    real = DeepSession.evaluate
 
-    def saving(self: Any) -> None:
-        if self.trainer.n_steps <= last_saved:
-            real_save(self)
-
-    def evaluating(self: Any, point: int) -> None:
+    def evaluating(self: DeepSession, point: int) -> None:
         if point == 58:
-            self.eval_log.state_dict()
             raise Stop
-        real_evaluate(self, point)
+        real(self, point)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module._DeepRun, "_save", saving)
-        patch.setattr(module._DeepRun, "_evaluate", evaluating)
+        patch.setattr(DeepSession, "evaluate", evaluating)
         with pytest.raises(Stop):
-            run(task, tmp_path / "cut", every=0.0)
+            run(task, tmp_path / "cut")
     assert evaluations_in(tmp_path / "cut") == [56, 57]
     same_results(whole, run(task, tmp_path / "cut", every=0.0))
 
@@ -146,16 +133,15 @@ def test_killed_between_two_evaluations_equals_an_undisturbed_run(tmp_path: Path
         "import os, signal, sys\n"
         "import torch\n"
         "from pathlib import Path\n"
-        "from contrastive_ucb.runs import loop as module\n"
+        "from contrastive_ucb.runs.training import DeepSession\n"
         "from runs.training_runs import BREAKOUT, run, training\n"
         "torch.set_num_threads(1)\n"
-        "real = module._DeepRun._evaluate\n"
+        "real = DeepSession.evaluate\n"
         "def evaluating(self, point):\n"
         "    real(self, point)\n"
-        "    self.eval_log.state_dict()\n"
         "    if point == 57:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "module._DeepRun._evaluate = evaluating\n"
+        "DeepSession.evaluate = evaluating\n"
         "run(training(BREAKOUT, steps=60), Path(sys.argv[1]), every=0.0)\n"
     )
     tests = str(Path(__file__).parents[1])
@@ -172,15 +158,15 @@ def test_killed_between_two_evaluations_equals_an_undisturbed_run(tmp_path: Path
 def test_resuming_with_another_number_of_episodes_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = module._DeepRun._evaluate
+    real = DeepSession.evaluate
 
-    def evaluating(self: Any, point: int) -> None:
+    def evaluating(self: DeepSession, point: int) -> None:
         if point == STEPS:
             raise Stop
         real(self, point)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module._DeepRun, "_evaluate", evaluating)
+        patch.setattr(DeepSession, "evaluate", evaluating)
         with pytest.raises(Stop):
             run(training(), tmp_path)
     with pytest.raises(UserError, match=r"evaluated with 3 episodes, not 4; .*--eval-episodes 3"):

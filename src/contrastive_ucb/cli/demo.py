@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.cli.options import emit, parse
@@ -111,8 +110,6 @@ def results_of(grid: Grid, root: Path) -> list[dict[str, Any]]:
     results = []
     for jobs in groups.values():
         folders = [RunFolder(spec, root) for job in jobs for spec in job.specs]
-        summaries = [{**one.summary(), "run_dir": str(one.path)} for one in folders]
-        scores = [one.pop("evaluation")["mean"] for one in summaries if "evaluation" in one]
-        means = {name: value for name, value in overall(summaries).items() if name != "runs"}
-        results.append(means | ({"evaluation": {"mean": fmean(scores)}} if scores else {}))
+        means = overall([folder.summary() for folder in folders])
+        results.append({name: value for name, value in means.items() if name != "runs"})
     return results

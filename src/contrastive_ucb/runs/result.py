@@ -17,7 +17,7 @@ from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import threads
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularGame
-from contrastive_ucb.runs.loop import Observer, follow
+from contrastive_ucb.runs.loop import follow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,22 +148,11 @@ def learn(
             logged.append(event)
 
     bar = ProgressListener(until, agent.algo, agent.n_rounds) if progress else None
+    observers = [collect, callback] if callback else [collect]
     with threads(1):
-        observe(session.rounds(until), collect, bar, callback)
+        follow(session.rounds(until), observers, bar=bar)
     summaries = [session.summary(seed) for seed in range(len(agent.seeds))]
     return result_of(logged, summaries, "round")
-
-
-def observe(
-    events: Any, collect: Observer, bar: ProgressListener | None, callback: Callback | None
-) -> None:
-    """Follow events with an optional progress bar and callback."""
-    observers = [collect, *([bar.on_event] if bar else []), *([callback] if callback else [])]
-    try:
-        follow(events, observers)
-    finally:
-        if bar is not None:
-            bar.close()
 
 
 def result_of(events: Sequence[Any], summaries: list[dict[str, Any]], unit: str) -> Result:

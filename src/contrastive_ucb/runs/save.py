@@ -27,7 +27,7 @@ from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
 from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 from contrastive_ucb.runs.problem import Problem
-from contrastive_ucb.runs.store import checkpoint_errors, find_run
+from contrastive_ucb.runs.store import find_run, newest_checkpoint
 
 if TYPE_CHECKING:
     from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
@@ -122,12 +122,9 @@ def _agent_of_run(
     run_dir, spec = find_run(folder, "solve", "train")
     if spec.kind == "train":
         return DeepAgent.of_run(run_dir, spec, env)
-    newest = latest_checkpoint(run_dir / "checkpoints")
-    if newest is None:
-        raise UserError(f"{run_dir} has no checkpoint yet; repeat its command")
-    with checkpoint_errors(newest):
+    with newest_checkpoint(run_dir) as state:
         agent: Any = Problem.of_spec(spec).agent([spec.seed])
-        agent.session.load_states([load_checkpoint(newest)["session"]])
+        agent.session.load_states([state.get("session", state)])
     return cast("ContrastiveUCB | ContrastiveULCB", agent)
 
 

@@ -21,12 +21,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
-from contrastive_ucb.core.checkpoint import CheckpointError
+from contrastive_ucb.core.checkpoint import CheckpointError, latest_checkpoint, load_checkpoint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.core.runtime import versions
 from contrastive_ucb.runs.spec import Kind, RunSpec, kind_of
 
+KEPT = 2  # checkpoints per run: if the newest is damaged, the one before it can be used
 FULL = (errno.ENOSPC, errno.EDQUOT)  # disk full or quota exceeded
 LOCK_SECONDS = 0.5  # how long to wait for a lock; readers hold it for much less
 VERSIONS = "versions.json"
@@ -76,7 +77,7 @@ class RunFolder:
             write_atomically(self._done, content + "\n")
 
     def summary(self, *required: str) -> dict[str, Any]:
-        """The summary of the finished run; an error if it lacks a required field."""
+        """The summary of the finished run and its folder; a missing field is an error."""
         if not self.finished:
             raise UserError(f"{self.path} is not finished; repeat its command to continue it")
         summary = read_object(self._done, f"remove {self._done} and repeat the command")
@@ -84,7 +85,7 @@ class RunFolder:
             raise UserError(
                 f"{self._done} has no {min(missing)!r}; remove it and repeat the command"
             )
-        return summary
+        return {**summary, "run_dir": str(self.path)}
 
     def _wait_for(self, lock: IO[str]) -> None:
         until = time.monotonic() + LOCK_SECONDS
@@ -197,6 +198,16 @@ def checkpoint_errors(
         raise CheckpointError(
             f"{checkpoint} does not fit this version ({what}); {remedy}"
         ) from error
+
+
+@contextmanager
+def newest_checkpoint(run_dir: Path) -> Iterator[dict[str, Any]]:
+    """The state in the newest checkpoint of a run, to be loaded within the context."""
+    newest = latest_checkpoint(run_dir / "checkpoints")
+    if newest is None:
+        raise UserError(f"{run_dir} has no checkpoint yet; repeat its command")
+    with checkpoint_errors(newest):
+        yield load_checkpoint(newest)
 
 
 def remedy_of(error: OSError) -> str:
