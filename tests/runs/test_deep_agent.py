@@ -67,18 +67,6 @@ def test_a_saved_agent_continues_exactly(tmp_path: Path, changes: dict[str, Any]
     assert_same(straight, loaded)
 
 
-def test_a_second_save_replaces_the_first(tmp_path: Path) -> None:
-    one = agent()
-    one.learn(10, progress=False)
-    one.save(tmp_path)
-    one.learn(steps=10, progress=False)
-    one.save(tmp_path)
-    loaded = cu.load(tmp_path)
-    assert isinstance(loaded, cu.DeepAgent)
-    assert loaded.n_steps == 20
-    assert len(list(tmp_path.glob("step_*"))) == 1
-
-
 @pytest.mark.parametrize("algo", ["spr-ucb", "simple"])
 def test_resume_learns_nothing_twice(
     algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -128,25 +116,21 @@ def test_predictions_leave_what_is_learnt_alone() -> None:
     same(quiet.trainer.state_dict(), asked.trainer.state_dict())
 
 
-def test_threads_are_given_back() -> None:
+def test_threads_are_given_back_and_saved(tmp_path: Path) -> None:
     torch.set_num_threads(2)
     one = cu.SPRUCB(SEA, settings=TINY, threads=1)
     one.learn(3, progress=False)
     cu.evaluate(one, episodes=1)
     assert torch.get_num_threads() == 2
+    one.save(tmp_path)
+    loaded: Any = cu.load(tmp_path)
+    assert (loaded.threads, loaded.n_steps) == (1, 3)
 
 
 def test_a_foreign_state_is_an_error_of_one_line(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, 1, {"kind": "deep", "env": SEA})
     with pytest.raises(UserError, match="save the agent again"):
         cu.load(tmp_path)
-
-
-def test_the_number_of_threads_is_saved(tmp_path: Path) -> None:
-    cu.SPRUCB(SEA, settings=TINY, threads=2).save(tmp_path)
-    loaded = cu.load(tmp_path)
-    assert isinstance(loaded, cu.DeepAgent)
-    assert loaded.threads == 2
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float16])

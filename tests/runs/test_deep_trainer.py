@@ -66,11 +66,3 @@ def test_actions_are_uniform_for_exactly_the_steps_before_any_update() -> None:
 def test_epsilon_falls_in_a_line() -> None:
     found = epsilons(9, first_update=2, epsilon=(1.0, 0.2), epsilon_steps=4)
     assert found == pytest.approx([1, 1, 1, 0.8, 0.6, 0.4, 0.2, 0.2, 0.2])
-
-
-def test_atari_100k_has_196_000_updates() -> None:
-    trainer: Trainer = training(updates_per_step=2.0, first_update=2000, steps=100_000).trainer()
-    total = 0
-    for trainer.n_steps in range(1, 100_001):
-        total += trainer._updates_due()
-    assert total == 196_000

@@ -124,19 +124,6 @@ def test_finished_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Mon
         solve(problem(), [0], tmp_path, progress=False)
 
 
-def test_other_settings_go_to_another_folder(tmp_path: Path) -> None:
-    runs = [
-        solve(problem(**changes), [0], tmp_path, progress=False)[0]["run_dir"]
-        for changes in (
-            {},
-            {"rounds": 41},
-            {"settings": {**LOWRANK, "alpha": 0.5}},
-            {"env_seed": 0},
-        )
-    ]
-    assert len(set(runs)) == 4
-
-
 def test_one_mdp_for_all_seeds_or_one_each(tmp_path: Path) -> None:
     own = solve(problem(), [0, 1], tmp_path, progress=False)
     shared = solve(problem(env_seed=0), [0, 1], tmp_path, progress=False)

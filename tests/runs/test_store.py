@@ -143,13 +143,6 @@ def test_a_killed_process_leaves_the_folder_free(tmp_path):
         assert not run.finished
 
 
-def test_the_lock_is_freed_when_the_run_fails(tmp_path):
-    with pytest.raises(KeyError), RunFolder(SPEC, tmp_path):
-        raise KeyError
-    with RunFolder(SPEC, tmp_path):
-        pass
-
-
 def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path):
     (tmp_path / "theory").write_text("a file in the way")
     with pytest.raises(UserError, match=r"cannot write to run folder .*; pass --out") as caught:

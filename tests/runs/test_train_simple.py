@@ -3,9 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,25 +121,6 @@ def test_ctrl_c_in_a_learning_phase_saves_the_piece_it_is_in(
     same_results(wholes[SEA], run(training(), tmp_path))
 
 
-def test_kill_9_and_repeat_equals_an_undisturbed_run(tmp_path: Path) -> None:
-    task = training(BREAKOUT, first_model_updates=40, rounds=10)
-    command = [sys.executable, "-m", "contrastive_ucb.cli", "train", BREAKOUT, "--algo", "simple"]
-    command += ["--steps", str(STEPS), "--set", *WORDS, "first_model_updates=40", "rounds=10"]
-    command += ["--checkpoint-seconds", "0", "--out", str(tmp_path / "cut")]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    folder = task.spec().folder(tmp_path / "cut") / "checkpoints"
-    whole = run(task, tmp_path / "whole")
-    patience = time.monotonic() + 120
-    while not (newest := latest_checkpoint(folder)) or int(newest.name[5:]) < 20:
-        assert time.monotonic() < patience
-        assert process.poll() is None
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL, "finished before it was killed; make the run longer"
-    assert int(latest_checkpoint(folder).name[5:]) < 62, "no longer in the first learning phase"
-    same_results(whole, run(task, tmp_path / "cut"))
-
-
 def test_nan_stops_and_leaves_the_last_good_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,16 +161,6 @@ def test_a_broken_policy_stops_rounds_and_steps(
     same_results(run(training(), tmp_path / "whole"), run(training(), tmp_path))
 
 
-def test_weights_that_the_last_update_broke_are_not_saved(tmp_path: Path) -> None:
-    task = training(steps=12, first_model_updates=1, rounds=1, passes=1, batch_size=99)
-    broken = training(**{**task.settings, "learning_rate": 1e38}, steps=12)
-    with pytest.raises(ArithmeticError, match="of the policy is not finite after update 2"):
-        run(broken, tmp_path)
-    folder = broken.spec().folder(tmp_path)
-    assert latest_checkpoint(folder / "checkpoints") is None
-    assert not (folder / "DONE").exists()
-
-
 def test_command_line_evaluates_and_plays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,20 +182,6 @@ def test_command_line_evaluates_and_plays(
 @pytest.mark.parametrize("env", [SEA, "CartPole-v1"])
 def test_it_runs_on_vectors(env: str, tmp_path: Path) -> None:
     assert run(training(env, steps=14), tmp_path)["env"] == env
-
-
-@pytest.mark.slow
-def test_it_runs_on_atari_and_goes_on_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small = {"size": "small", "rollout_steps": 2, "rollouts": 2, "rounds": 1}
-    task = training("Pong", steps=14, **small)
-    whole = run(task, tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        after_saving(13, stop, patch)
-        with pytest.raises(Stop):
-            run(task, tmp_path / "cut", every=0.0)
-    same_results(whole, run(task, tmp_path / "cut"))
 
 
 @pytest.mark.parametrize(

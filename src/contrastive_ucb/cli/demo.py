@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.cli.options import emit, parse
-from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 
 if TYPE_CHECKING:
     from contrastive_ucb.runs.grid import Grid, Job
 
-FIRST_UPDATE = 100  # steps in DeepSea before an agent learns
 LENGTHS = {  # option: environment
     "rounds": "lowrank",
     "lock_rounds": "lock",
@@ -53,12 +51,6 @@ class Demo:
     """The folder for run folders and the page."""
     json: bool = False
     """Print the summary as one JSON object, the last line of stdout."""
-
-    def __post_init__(self) -> None:
-        check_size("seed", self.seed, least=0)
-        for name in ("seeds", "sea_seeds", *LENGTHS):
-            if (value := getattr(self, name)) is not None:
-                check_size(name, value, least=FIRST_UPDATE if name == "sea_steps" else 1)
 
 
 def run(arguments: Sequence[str]) -> None:

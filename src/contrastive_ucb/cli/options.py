@@ -35,8 +35,10 @@ Device = Annotated[
 ]
 LEAST = {  # smallest values of options that are integers
     **dict.fromkeys(("rounds", "steps", "seeds", "threads", "workers", "scale", "max_steps"), 1),
-    **dict.fromkeys(("episodes", "eval_episodes"), 1),
+    **dict.fromkeys(("episodes", "eval_episodes", "sea_seeds"), 1),
+    **dict.fromkeys(("lock_rounds", "game_rounds", "lock_game_rounds"), 1),
     **dict.fromkeys(("seed", "env_seed"), 0),
+    "sea_steps": 100,  # after which an agent learns
 }
 _json_output: list[IO[str]] = []  # the stdout of a command with --json
 

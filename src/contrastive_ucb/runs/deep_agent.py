@@ -57,16 +57,11 @@ def env_id(env: EnvSource) -> str:
     for name, source in _sources.items():
         if source is env:
             return name
-    if isinstance(env, gymnasium.Env):
-        sample: Any = env
-    elif callable(env):
-        sample = env()
-    else:
-        sample = None
+    sample: Any = env() if callable(env) and not isinstance(env, gymnasium.Env) else env
     if not isinstance(sample, gymnasium.Env):
         raise UserError(
             f"env must be an id, a gymnasium.Env or a function that returns one, got"
-            f" {type(env if sample is None else sample).__name__}"
+            f" {type(sample).__name__}"
         )
     title, number = type(sample.unwrapped).__name__, 0
     while (name := f"{OWN}{title}-v{number}") in _sources:

@@ -174,14 +174,15 @@ def evaluate_finite(agent: Any, episodes: int = 20) -> dict[str, Any]:
     In a game the score is the return of the row player. Rewards are those that the agent observes.
     The episodes are the same in every call, except for the draws of mixed policies.
     """
+    from contrastive_ucb.evaluation.rollouts import digest
+
     check_size("episodes", episodes)
     if len(agent.seeds) > 1:
         raise UserError(f"evaluate() needs an agent with one seed, got {len(agent.seeds)} seeds")
     env, random = agent.envs[0], stream(agent.seeds[0], "evaluate episodes")
     play = _play_observed if isinstance(env, ObservedEnv) else _play_table
     scores = play(agent, env, episodes, random)
-    digest = {"mean": float(scores.mean()), "median": float(np.median(scores))}
-    return {**digest, "episodes": episodes, "scores": scores.tolist()}
+    return {**digest(scores), "scores": scores.tolist()}
 
 
 def _play_observed(agent: Any, env: Any, episodes: int, random: np.random.Generator) -> Array:

@@ -38,14 +38,10 @@ if TYPE_CHECKING:
 
 LAST = 100  # training episodes whose mean return is in the summary
 WORDS: dict[str, bool | None] = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "false": False,
-    "no": False,
-    "off": False,
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off"), False),
+    **dict.fromkeys(("none", "auto"), None),
 }
-WORDS |= {"none": None, "auto": None}
 
 
 @dataclass(frozen=True)
