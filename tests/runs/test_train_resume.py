@@ -15,7 +15,6 @@ import torch
 from runs.training_runs import (
     BREAKOUT,
     OPTIMISTIC,
-    SEA,
     STEPS,
     WORDS,
     Stop,
@@ -126,35 +125,6 @@ def test_stopped_between_two_evaluations_equals_an_undisturbed_run(
     same_results(whole, run(task, tmp_path / "cut", every=0.0))
 
 
-def test_killed_between_two_evaluations_equals_an_undisturbed_run(tmp_path: Path) -> None:
-    """kill -9 after the second evaluation was written, and resumed in this process."""
-    task = training(BREAKOUT, steps=60)
-    script = (
-        "import os, signal, sys\n"
-        "import torch\n"
-        "from pathlib import Path\n"
-        "from contrastive_ucb.runs.training import DeepSession\n"
-        "from runs.training_runs import BREAKOUT, run, training\n"
-        "torch.set_num_threads(1)\n"
-        "real = DeepSession.evaluate\n"
-        "def evaluating(self, point):\n"
-        "    real(self, point)\n"
-        "    if point == 57:\n"
-        "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "DeepSession.evaluate = evaluating\n"
-        "run(training(BREAKOUT, steps=60), Path(sys.argv[1]), every=0.0)\n"
-    )
-    tests = str(Path(__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "cut")],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([tests, *sys.path])},
-    )
-    assert done.returncode == -signal.SIGKILL
-    assert evaluations_in(tmp_path / "cut") == [56, 57]
-    whole = run(task, tmp_path / "whole")
-    same_results(whole, run(task, tmp_path / "cut"))
-
-
 def test_resuming_with_another_number_of_episodes_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,9 +173,7 @@ def test_ctrl_c_saves_the_step_it_is_in(tmp_path: Path) -> None:
     assert latest_checkpoint(folder / "checkpoints").name == "step_7"
 
 
-@pytest.mark.parametrize(
-    ("env", "steps"), [(BREAKOUT, 80), (SEA, 200), ("Pong", 60), ("Qbert", 60)]
-)
+@pytest.mark.parametrize(("env", "steps"), [(BREAKOUT, 80), ("Qbert", 60)])
 def test_kill_9_and_repeat_equals_an_undisturbed_run(env: str, steps: int, tmp_path: Path) -> None:
     """The run goes on in another process than the one that was killed."""
     task = training(env, steps=steps)

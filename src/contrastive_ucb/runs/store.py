@@ -54,7 +54,14 @@ class RunFolder:
         with self._one_line_errors(), ExitStack() as undo:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = undo.enter_context((self.path / ".lock").open("a"))
-            self._wait_for(lock)
+            until = time.monotonic() + LOCK_SECONDS
+            while not _locks(lock, fcntl.LOCK_EX):
+                if time.monotonic() >= until:
+                    raise RunBusyError(
+                        f"run folder {self.path} is in use by another process;"
+                        " wait until that run ends, or pass --out FOLDER to write elsewhere"
+                    )
+                time.sleep(LOCK_SECONDS / 50)
             self._claim()
             undo.pop_all()
             self._lock = lock
@@ -86,20 +93,6 @@ class RunFolder:
                 f"{self._done} has no {min(missing)!r}; remove it and repeat the command"
             )
         return {**summary, "run_dir": str(self.path)}
-
-    def _wait_for(self, lock: IO[str]) -> None:
-        until = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                # A kernel lock never outlives its owner, unlike the mere presence of a file.
-                return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise RunBusyError(
-                        f"run folder {self.path} is in use by another process;"
-                        " wait until that run ends, or pass --out FOLDER to write elsewhere"
-                    ) from None
-            time.sleep(LOCK_SECONDS / 50)
 
     def _claim(self) -> None:
         """Write spec.json into a new folder; in an existing one it must describe this run."""
@@ -176,12 +169,21 @@ def is_busy(folder: Path) -> bool:
     try:
         with (folder / ".lock").open() as lock:
             # A shared lock for a moment does not disturb other readers.
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return not _locks(lock, fcntl.LOCK_SH)
     except OSError:  # no folder yet, or not readable
         return False
-    return False
+
+
+def _locks(file: IO[str], kind: int) -> bool:
+    """Lock the file unless another process has locked it.
+
+    The kernel releases a lock with its owner, so it never outlives a killed process.
+    """
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager
