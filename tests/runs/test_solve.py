@@ -222,9 +222,8 @@ def test_overall_has_means_sums_of_counts_and_the_runs() -> None:
     assert overall(runs[:1]) == runs[0]
 
 
-@pytest.mark.parametrize("after", [1, 60])
-def test_kill_9_and_repeat_equals_an_undisturbed_run(tmp_path: Path, after: int) -> None:
-    command = [sys.executable, "-m", "contrastive_ucb.cli", "solve", "lowrank", "--rounds", "300"]
+def test_kill_9_and_repeat_equals_an_undisturbed_run(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "contrastive_ucb.cli", "solve", "lowrank", "--rounds", "150"]
     command += ["--rank", "2", "--seeds", "2", "--checkpoint-seconds", "0", "--json", "--out"]
     whole = subprocess.run([*command, tmp_path / "whole"], capture_output=True, check=True)
     summary = json.loads(whole.stdout.splitlines()[-1])
@@ -232,7 +231,7 @@ def test_kill_9_and_repeat_equals_an_undisturbed_run(tmp_path: Path, after: int)
     process = subprocess.Popen([*command, tmp_path / "cut"], stderr=subprocess.DEVNULL)
     folder = (tmp_path / "cut" / metrics).parent / "checkpoints"
     patience = time.monotonic() + 60
-    while not (newest := latest_checkpoint(folder)) or int(newest.name[5:]) < after:
+    while not (newest := latest_checkpoint(folder)) or int(newest.name[5:]) < 20:
         assert time.monotonic() < patience
         time.sleep(0.005)
     assert process.poll() is None, "finished before it could be killed; make the run longer"

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 OBSERVED: dict[str, Callable[..., ObservedEnv]] = {
     kind.__name__: kind for kind in (ContinuousMDP, RichLock, RichLockGame, GymObserved)
 }
+STORED = ("rewards", "initial", "reward_scale", "rank", "name")  # arguments beside the kernel
 SHARED = ("reveals_reward", "solved_gap", "suggested_alpha")  # attributes of the class
 
 
@@ -137,17 +138,15 @@ def _env_state(env: Env | ObservedEnv) -> dict[str, Any]:
         if kind not in OBSERVED:
             raise UserError(f"{kind} cannot be saved; only {', '.join(OBSERVED)} can")
         return {"observed": kind, "arguments": dict(env.arguments)}
-    stored = ("rewards", "reward_scale", "initial", "rank", "name")
     kernel = {"features": env.kernel.features, "measures": env.kernel.measures}
-    return {**kernel, **{name: getattr(env, name) for name in (*stored, *SHARED)}}
+    return {**kernel, **{name: getattr(env, name) for name in (*STORED, *SHARED)}}
 
 
 def _env(kind: type[TabularMDP | TabularGame], state: dict[str, Any]) -> Any:
     if "observed" in state:
         return OBSERVED[state["observed"]](**state["arguments"])
-    names = ("rewards", "initial", "reward_scale", "rank", "name")
     kernel = Kernel(state["features"], state["measures"])
-    env: Any = kind(kernel, **{name: state[name] for name in names})
+    env: Any = kind(kernel, **{name: state[name] for name in STORED})
     # The constructor normalizes rows, which may change the last bit of arrays.
     env.kernel, env.initial = kernel, state["initial"]
     for name in SHARED:
