@@ -66,24 +66,6 @@ def test_own_game_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["lowrank-game", "--algo", "ucbvi"], "ucbvi is for MDPs; a game takes contrastive-ulcb"),
-        (["lowrank", "--algo", "tight-cce"], "tight-cce is for games; an MDP takes"),
-        (["lowrank-game", "--iota", "0"], "iota must be a positive"),
-        (["lock-game", "--n-actions", "1"], "n_actions must be at least 2"),
-        (["lock", "--equilibrium", "cce"], "Unrecognized options"),
-    ],
-)
-def test_what_does_not_go_with_games_is_refused(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["solve", *arguments, *FAST, "--out", str(tmp_path)]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert message in line
-
-
-@pytest.mark.parametrize(
     ("env", "switch"),
     [
         ("lowrank", "--schedule theory"),
@@ -179,6 +161,11 @@ def test_bad_arrays_are_one_line_and_exit_code_2(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (["solve", "lowrank-game", "--algo", "ucbvi"], "a game takes contrastive-ulcb"),
+        (["solve", "lowrank", "--algo", "tight-cce"], "tight-cce is for games; an MDP takes"),
+        (["solve", "lowrank-game", "--iota", "0"], "iota must be a positive"),
+        (["solve", "lock-game", "--n-actions", "1"], "n_actions must be at least 2"),
+        (["solve", "lock", "--equilibrium", "cce"], "Unrecognized options"),
         (["solve", "lock", "--rounds", "0"], "rounds must be at least 1, got 0"),
         (["solve", "lock", "--rounds", "ten"], "'ten'"),
         (["solve", "lock", "--rank", "0"], "rank must be at least 1"),

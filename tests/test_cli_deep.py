@@ -55,11 +55,6 @@ def test_every_algorithm_takes_the_bonus_by_one_flag(
     assert '"bonus/mean"' in noted
 
 
-def test_curl_says_that_it_needs_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["train", "CartPole-v1", "--algo", "curl", *FAST, "--out", str(tmp_path)]
-    check_error(words, "CURL needs images.*choose another agent", capsys)
-
-
 def test_algos_shows_every_algorithm_and_where_they_differ(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -77,18 +72,6 @@ def test_algos_shows_every_algorithm_and_where_they_differ(
     assert main(["algos", "--env", "MinAtar/Breakout-v1", "--json"]) == 0
     small = last_json(capsys)
     assert small["algos"]["der"]["settings"]["target_every"] == 200
-
-
-def test_a_summary_names_a_precision_that_is_not_the_usual_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["train", "MinAtar/Breakout-v1", "--out", str(tmp_path), *FAST]
-    assert main([*words, "precision=bfloat16"]) == 0
-    assert last_json(capsys)["precision"] == "bfloat16"
-    assert main(words) == 0
-    assert "precision" not in last_json(capsys)
-    says = "precision takes one of float32, bfloat16, got 'float16'"
-    check_error([*words, "precision=float16"], says, capsys)
 
 
 def test_eval_repeats_the_last_evaluation_and_takes_run_or_root(
@@ -196,6 +179,8 @@ def test_set_may_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ("arguments", "says"),
     [
         (["train", "Pnog"], "did you mean 'Pong'"),
+        (["train", "CartPole-v1", "--algo", "curl"], "CURL needs images.*choose another agent"),
+        (["train", "DeepSea-5", "--set", "precision=float16"], "one of float32, bfloat16, got"),
         (["train", "DeepSea-0"], "size of DeepSea must be at least 1"),
         (["train", "Pendulum-v1"], "need Discrete"),
         (["train", "DeepSea-5", "--algo", "spr-ubc"], "did you mean 'spr-ucb'"),

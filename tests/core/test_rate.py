@@ -1,5 +1,6 @@
 """The speed that is shown: of now, not of the whole run."""
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,8 +8,8 @@ import pytest
 from runs.training_runs import STEPS, lines, run, training
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from contrastive_ucb.core.events import MARKS, Rate
-from contrastive_ucb.runs import loop as module
+from contrastive_ucb.core import events
+from contrastive_ucb.core.events import Rate
 from contrastive_ucb.runs.training import Training
 
 
@@ -17,11 +18,6 @@ def speeds(moments):
     (began, start), *rest = moments
     rate = Rate(start, began)
     return [rate.at(step, now) for now, step in rest]
-
-
-def test_a_steady_run_has_its_speed_from_the_first_event_on():
-    found = speeds([(5.0 + t / 7, 100 + t) for t in range(5000)])
-    assert found == pytest.approx([7.0] * 4999)
 
 
 def test_fast_random_steps_before_the_first_update_are_forgotten():
@@ -50,15 +46,6 @@ def test_rare_events_and_runs_that_do_not_advance():
     assert speeds([(3.0, 7), (3.0, 8)])[0] > 0  # the first event at once
 
 
-def test_memory_is_bounded_however_long_and_dense_a_run_is():
-    rate = Rate(0, 0.0)
-    most = 0
-    for step in range(1, 200_001):
-        rate.at(step, step / 10)
-        most = max(most, len(rate._marks))
-    assert most <= 2 * MARKS
-
-
 def test_the_speed_in_tensorboard_forgets_the_fast_steps_at_the_start(tmp_path, monkeypatch):
     trainers = []
     make = Training.trainer
@@ -69,15 +56,16 @@ def test_the_speed_in_tensorboard_forgets_the_fast_steps_at_the_start(tmp_path, 
 
     def clock():
         steps = trainers[-1].n_steps
-        return steps / 200 if steps <= 20 else 0.1 + 10 * (steps - 20)
+        return steps / 200 if steps <= 20 else 0.1 + 100 * (steps - 20)
 
     assert STEPS == 30
     monkeypatch.setattr(Training, "trainer", watched)
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock))
+    namespace = SimpleNamespace(monotonic=clock, time=time.time, sleep=time.sleep)
+    monkeypatch.setattr(events, "time", namespace)
     summary = run(training(), tmp_path)
     board = EventAccumulator(str(Path(summary["run_dir"], "tensorboard")))
     board.Reload()
     last = board.Scalars("charts/SPS")[-1]
     assert last.step == STEPS
-    assert last.value == pytest.approx(0.1)
+    assert last.value == pytest.approx(0.01)
     assert not any("charts/SPS" in line for line in lines(summary))  # a clock is not repeatable

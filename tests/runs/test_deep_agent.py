@@ -15,7 +15,6 @@ from contrastive_ucb.agents.simple.agent import ModelLearner
 from contrastive_ucb.core.checkpoint import save_checkpoint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs import deep_agent as module
-from contrastive_ucb.runs.deep_agent import load_weights
 from contrastive_ucb.runs.training import Training
 
 
@@ -36,21 +35,6 @@ def assert_same(one: cu.DeepAgent, other: Any) -> None:
     same(one.trainer.replay.state_dict(), other.trainer.replay.state_dict())
 
 
-@pytest.mark.parametrize("algo", ["spr-ucb", "simple"])
-def test_it_learns_what_the_command_learns(algo: str, tmp_path: Path) -> None:
-    own = agent(algo=algo)
-    task = Training(SEA, algo, own.training.settings, steps=30)
-    summary = run(task, tmp_path)
-    trained = load_weights(tmp_path)
-    assert (trained.training.spec(), trained.n_steps) == (task.spec(), 30)
-    own.learn(30, progress=False)
-    learners: Any = own.trainer.agent, trained.trainer.agent
-    same(*[learner.state_dict() for learner in learners])
-    assert cu.evaluate(own, episodes=3)["mean"] == summary["evaluation"]["points"][-1]["mean"]
-    assert own.n_steps == 30
-    assert len(own.returns) == summary["episodes"]
-
-
 @pytest.mark.parametrize(
     "changes",
     [{}, {"bonus.preset": "algorithm-1"}, {"bonus.preset": "reference"}, {"algo": "simple"}],
@@ -65,18 +49,6 @@ def test_a_saved_agent_continues_exactly(tmp_path: Path, changes: dict[str, Any]
     for each in (straight, loaded):
         each.learn(14, progress=False)
     assert_same(straight, loaded)
-
-
-def test_a_second_save_replaces_the_first(tmp_path: Path) -> None:
-    one = agent()
-    one.learn(10, progress=False)
-    one.save(tmp_path)
-    one.learn(steps=10, progress=False)
-    one.save(tmp_path)
-    loaded = cu.load(tmp_path)
-    assert isinstance(loaded, cu.DeepAgent)
-    assert loaded.n_steps == 20
-    assert len(list(tmp_path.glob("step_*"))) == 1
 
 
 @pytest.mark.parametrize("algo", ["spr-ucb", "simple"])
@@ -128,25 +100,21 @@ def test_predictions_leave_what_is_learnt_alone() -> None:
     same(quiet.trainer.state_dict(), asked.trainer.state_dict())
 
 
-def test_threads_are_given_back() -> None:
+def test_threads_are_given_back_and_saved(tmp_path: Path) -> None:
     torch.set_num_threads(2)
     one = cu.SPRUCB(SEA, settings=TINY, threads=1)
     one.learn(3, progress=False)
     cu.evaluate(one, episodes=1)
     assert torch.get_num_threads() == 2
+    one.save(tmp_path)
+    loaded: Any = cu.load(tmp_path)
+    assert (loaded.threads, loaded.n_steps) == (1, 3)
 
 
 def test_a_foreign_state_is_an_error_of_one_line(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, 1, {"kind": "deep", "env": SEA})
     with pytest.raises(UserError, match="save the agent again"):
         cu.load(tmp_path)
-
-
-def test_the_number_of_threads_is_saved(tmp_path: Path) -> None:
-    cu.SPRUCB(SEA, settings=TINY, threads=2).save(tmp_path)
-    loaded = cu.load(tmp_path)
-    assert isinstance(loaded, cu.DeepAgent)
-    assert loaded.threads == 2
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float16])
@@ -170,6 +138,7 @@ def test_a_run_of_the_command_is_loaded_and_continues(tmp_path: Path, algo: str)
     loaded: Any = cu.load(summary["run_dir"])
     assert loaded.training.spec() == task.spec()
     own.learn(30, progress=False)
+    assert (own.n_steps, len(own.returns)) == (loaded.n_steps, summary["episodes"])
     assert cu.evaluate(loaded, episodes=3)["mean"] == summary["evaluation"]["points"][-1]["mean"]
     assert loaded.predict(np.eye(25))[0].tolist() == own.predict(np.eye(25))[0].tolist()
     for each in (loaded, own):

@@ -1,13 +1,15 @@
 """Runs of `cucb solve` become agents that play, and that go on as the run itself would."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from runs.training_runs import same
+from runs.training_runs import same, without_time
 
 import contrastive_ucb as cu
+from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs.loop import solve
 from contrastive_ucb.runs.problem import Problem
@@ -40,6 +42,26 @@ def test_a_run_is_loaded_and_goes_on(name: str, tmp_path: Path) -> None:
     loaded.save(tmp_path / "saved")
     again: Any = cu.load(tmp_path / "saved")
     same(again.session.state_of(0), loaded.session.state_of(0))
+
+
+def test_checkpoints_of_earlier_versions_are_loaded(tmp_path: Path) -> None:
+    """They had the state of the agent and its trackers under "session"."""
+    problem = PROBLEMS["mdp"]
+    [summary] = solve(problem, [0], tmp_path, progress=False)
+    checkpoints = Path(summary["run_dir"], "checkpoints")
+    newest = latest_checkpoint(checkpoints)
+    assert newest is not None
+    own = {"seconds", "metrics"}
+    state = load_checkpoint(newest)
+    shutil.rmtree(newest)
+    session = {name: value for name, value in state.items() if name not in own}
+    old = {"session": session, **{name: state[name] for name in own}}
+    save_checkpoint(checkpoints, problem.rounds, old)
+    loaded: Any = cu.load(summary["run_dir"])
+    assert loaded.n_rounds == problem.rounds
+    Path(summary["run_dir"], "DONE").unlink()
+    [again] = solve(problem, [0], tmp_path, progress=False)
+    assert without_time(again) == without_time(summary)
 
 
 def test_the_only_run_below_a_folder_is_meant(tmp_path: Path) -> None:

@@ -42,19 +42,21 @@ def counts_by_step(trainer: SimpleTrainer) -> dict[int, tuple[int, int]]:
     return since
 
 
-def test_a_phase_follows_every_epoch_and_a_short_one_the_rest() -> None:
-    """12 steps an epoch; the first has 3 updates, later ones 2, and half an epoch half of it."""
-    assert counts_by_step(trainer_of(steps=30)) == {12: (3, 2), 24: (2, 2), 30: (1, 1)}
-
-
-def test_the_number_of_epochs_can_be_limited() -> None:
-    assert counts_by_step(trainer_of(steps=50, epochs=2)) == {12: (3, 2), 24: (2, 2)}
-    assert counts_by_step(trainer_of(steps=7, epochs=2)) == {7: (2, 1)}
-
-
-def test_some_phases_dream_more() -> None:
-    found = counts_by_step(trainer_of(steps=24, extra_rounds=(2, 2)))
-    assert found == {12: (3, 2), 24: (2, 6)}
+@pytest.mark.parametrize(
+    ("changes", "phases"),
+    [
+        ({"steps": 30}, {12: (3, 2), 24: (2, 2), 30: (1, 1)}),
+        ({"steps": 50, "epochs": 2}, {12: (3, 2), 24: (2, 2)}),
+        ({"steps": 7, "epochs": 2}, {7: (2, 1)}),
+        ({"steps": 24, "extra_rounds": (2, 2)}, {12: (3, 2), 24: (2, 6)}),
+    ],
+    ids=str,
+)
+def test_a_phase_follows_every_epoch_and_a_short_one_the_rest(
+    changes: dict[str, Any], phases: dict[int, tuple[int, int]]
+) -> None:
+    """12 steps per epoch; the first has 3 updates, later ones 2, and half an epoch half of it."""
+    assert counts_by_step(trainer_of(**changes)) == phases
 
 
 def test_an_event_follows_every_piece() -> None:
@@ -190,11 +192,3 @@ def test_a_run_too_short_to_learn_from_is_no_error() -> None:
     trainer = trainer_of(BREAKOUT, steps=2, unroll=6)
     assert len(list(trainer.run(2))) == 2
     assert trainer.epoch == 0
-
-
-def test_same_seed_same_run_and_other_seed_other_run() -> None:
-    first, again = trainer_of(BREAKOUT, steps=14), trainer_of(BREAKOUT, steps=14)
-    assert list(first.run(14)) == list(again.run(14))
-    same(state_of(first), state_of(again))
-    other = Training(BREAKOUT, "simple", TINY, 14, seed=1).trainer()
-    assert list(other.run(14)) != list(trainer_of(BREAKOUT, steps=14).run(14))

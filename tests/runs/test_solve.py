@@ -48,7 +48,7 @@ def same_results(one: dict[str, Any], other: dict[str, Any]) -> None:
     metrics = [(folder / "metrics.jsonl").read_bytes() for folder in folders]
     assert metrics[0] == metrics[1]
     newest = [latest_checkpoint(folder / "checkpoints") for folder in folders]
-    same(*[load_checkpoint(path)["session"] for path in newest])
+    same(*[{**load_checkpoint(path), "seconds": 0.0} for path in newest])
 
 
 def test_summary_has_the_documented_fields(tmp_path: Path) -> None:
@@ -122,19 +122,6 @@ def test_finished_runs_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Mon
     Path(first[0]["run_dir"], "DONE").write_text("{}")
     with pytest.raises(UserError, match="remove it and repeat"):
         solve(problem(), [0], tmp_path, progress=False)
-
-
-def test_other_settings_go_to_another_folder(tmp_path: Path) -> None:
-    runs = [
-        solve(problem(**changes), [0], tmp_path, progress=False)[0]["run_dir"]
-        for changes in (
-            {},
-            {"rounds": 41},
-            {"settings": {**LOWRANK, "alpha": 0.5}},
-            {"env_seed": 0},
-        )
-    ]
-    assert len(set(runs)) == 4
 
 
 def test_one_mdp_for_all_seeds_or_one_each(tmp_path: Path) -> None:
@@ -235,9 +222,8 @@ def test_overall_has_means_sums_of_counts_and_the_runs() -> None:
     assert overall(runs[:1]) == runs[0]
 
 
-@pytest.mark.parametrize("after", [1, 60])
-def test_kill_9_and_repeat_equals_an_undisturbed_run(tmp_path: Path, after: int) -> None:
-    command = [sys.executable, "-m", "contrastive_ucb.cli", "solve", "lowrank", "--rounds", "300"]
+def test_kill_9_and_repeat_equals_an_undisturbed_run(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "contrastive_ucb.cli", "solve", "lowrank", "--rounds", "150"]
     command += ["--rank", "2", "--seeds", "2", "--checkpoint-seconds", "0", "--json", "--out"]
     whole = subprocess.run([*command, tmp_path / "whole"], capture_output=True, check=True)
     summary = json.loads(whole.stdout.splitlines()[-1])
@@ -245,7 +231,7 @@ def test_kill_9_and_repeat_equals_an_undisturbed_run(tmp_path: Path, after: int)
     process = subprocess.Popen([*command, tmp_path / "cut"], stderr=subprocess.DEVNULL)
     folder = (tmp_path / "cut" / metrics).parent / "checkpoints"
     patience = time.monotonic() + 60
-    while not (newest := latest_checkpoint(folder)) or int(newest.name[5:]) < after:
+    while not (newest := latest_checkpoint(folder)) or int(newest.name[5:]) < 20:
         assert time.monotonic() < patience
         time.sleep(0.005)
     assert process.poll() is None, "finished before it could be killed; make the run longer"

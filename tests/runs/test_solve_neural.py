@@ -1,11 +1,6 @@
 """Run folders of observations: they stop when solved; a killed run equals an undisturbed one."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +87,7 @@ def test_a_nan_leaves_the_last_good_checkpoint(
         solve(asked, [0], tmp_path, progress=False, checkpoint_seconds=0)
     newest = latest_checkpoint(asked.spec(0).folder(tmp_path) / "checkpoints")
     assert newest is not None
-    assert load_checkpoint(newest)["session"]["agent"]["n_rounds"] == 2
+    assert load_checkpoint(newest)["agent"]["n_rounds"] == 2
 
 
 def test_a_run_ends_when_the_lock_is_open(tmp_path: Path) -> None:
@@ -105,30 +100,6 @@ def test_a_run_ends_when_the_lock_is_open(tmp_path: Path) -> None:
     assert [row["step"] for row in rows] == list(range(1, summary["rounds"] + 1))
     assert [row["return"] for row in rows[-5:]] == [1] * 5
     assert solve(asked, [0], tmp_path, progress=False)[0] == summary
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_killed_and_repeated_is_the_same_to_the_byte(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["solve", "continuous", "--algo", "contrastive-ucb", "--horizon", "2", "--rounds", "30"]
-    words += ["--n-actions", "2", "--json", "--fit-steps", "3"]
-    command = [sys.executable, "-m", "contrastive_ucb.cli", *words, "--out", str(tmp_path / "cut")]
-    command += ["--checkpoint-seconds", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    folder, until = "cut/solve/contrastive-ucb/*/seed_0", time.monotonic() + 60
-    while not list(tmp_path.glob(f"{folder}/checkpoints/step_*")) and time.monotonic() < until:
-        time.sleep(0.005)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL  # so it had not ended by itself
-    assert list(tmp_path.glob(f"{folder}/checkpoints/step_*"))
-    assert not list(tmp_path.glob(f"{folder}/DONE"))
-    assert main([*words, "--out", str(tmp_path / "cut")]) == 0
-    assert "continues from step" in capsys.readouterr().err
-    assert main([*words, "--out", str(tmp_path / "whole")]) == 0
-    assert "from step" not in capsys.readouterr().err
-    one, other = (next((tmp_path / name).rglob("metrics.jsonl")) for name in ("cut", "whole"))
-    assert one.read_bytes() == other.read_bytes()
 
 
 def test_tabular_runs_do_not_depend_on_settings_of_networks() -> None:
@@ -165,18 +136,6 @@ def test_settings_are_arguments_of_environment_and_agent() -> None:
         Problem("rich-lok")
     with pytest.raises(UserError, match="no setting of lock is called 'n_ded'; did you mean"):
         Problem("lock", settings={"n_ded": 3})
-
-
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_commands_print_one_object(
-    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    options = {**QUICK, "horizon": 5, "rounds": 2, "out": tmp_path}
-    words = [str(word) for key, value in options.items() for word in (f"--{key}", value)]
-    assert main(["solve", name, *words, "--json"]) == 0
-    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert summary["rounds"] == 2
-    assert {"algo", "env", "trajectories", "final_gap", "run_dir"} <= summary.keys()
 
 
 def test_clipped_rewards_of_all_seeds_are_printed_once(

@@ -76,7 +76,7 @@ def test_finish_and_summary(tmp_path):
         run.finish(summary)
         assert run.finished
     assert RunFolder(SPEC, tmp_path).finished
-    assert RunFolder(SPEC, tmp_path).summary() == summary
+    assert run.summary() == {**summary, "run_dir": str(run.path)}
     assert not RunFolder(replace(SPEC, seed=1), tmp_path).finished
 
 
@@ -141,13 +141,6 @@ def test_a_killed_process_leaves_the_folder_free(tmp_path):
         holder.communicate()
     with RunFolder(SPEC, tmp_path) as run:
         assert not run.finished
-
-
-def test_the_lock_is_freed_when_the_run_fails(tmp_path):
-    with pytest.raises(KeyError), RunFolder(SPEC, tmp_path):
-        raise KeyError
-    with RunFolder(SPEC, tmp_path):
-        pass
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path):

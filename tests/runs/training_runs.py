@@ -1,6 +1,7 @@
 """Tiny training runs, and what it means that two of them agree."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
-from contrastive_ucb.core.events import ProgressListener
+from contrastive_ucb.core.events import Event, ProgressListener
 from contrastive_ucb.data.replay import ReplayFiles
 from contrastive_ucb.runs.deep_agent import load_weights
 from contrastive_ucb.runs.loop import train
@@ -91,6 +92,16 @@ def lines(summary: dict[str, Any]) -> list[dict[str, Any]]:
 
 class Stop(Exception):
     """The end of a run in a test."""
+
+
+def stopping_at(step: int) -> Callable[[Event], None]:
+    """An observer that ends the run at a step, after it was logged and before it is saved."""
+
+    def stop(event: Event) -> None:
+        if event.step == step:
+            raise Stop
+
+    return stop
 
 
 def stop_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,9 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from difflib import get_close_matches
 from importlib import import_module
+
+from contrastive_ucb.core.checks import hint
 
 COMMANDS = {
     "solve": "run Contrastive UCB (ULCB on games) or a peer on an MDP or a zero-sum game",
@@ -52,9 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         if words[0] not in COMMANDS:
-            close = get_close_matches(words[0], COMMANDS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "see 'cucb --help'"
-            raise ValueError(f"no command is called {words[0]!r}; {hint}")
+            raise ValueError(f"no command is called {words[0]!r}; {hint(words[0], COMMANDS)}")
         with ExitStack() as context:
             context.enter_context(warnings.catch_warnings())
             warnings.showwarning = _print_once()
@@ -70,15 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 0  # stdout was closed, as by `cucb ... | head`
-    except MemoryError as error:
+    except (ValueError, ArithmeticError, OSError, MemoryError) as error:
         if debug:
             raise
-        print(f"cucb: out of memory ({error}); use fewer states, seeds or steps", file=sys.stderr)
-        return 2
-    except (ValueError, ArithmeticError, OSError) as error:
-        if debug:
-            raise
-        print(f"cucb: {' '.join(str(error).split())}", file=sys.stderr)
+        message = " ".join(str(error).split())
+        if isinstance(error, MemoryError):
+            message = f"out of memory ({message}); use fewer states, seeds or steps"
+        print(f"cucb: {message}", file=sys.stderr)
         return 2
     return 0
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.cli.options import emit, parse
 from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
 
 if TYPE_CHECKING:
     from contrastive_ucb.runs.grid import Grid, Job
 
-FIRST_UPDATE = 100  # steps in DeepSea before an agent learns
 LENGTHS = {  # option: environment
     "rounds": "lowrank",
     "lock_rounds": "lock",
@@ -52,12 +51,6 @@ class Demo:
     """The folder for run folders and the page."""
     json: bool = False
     """Print the summary as one JSON object, the last line of stdout."""
-
-    def __post_init__(self) -> None:
-        check_size("seed", self.seed, least=0)
-        for name in ("seeds", "sea_seeds", *LENGTHS):
-            if (value := getattr(self, name)) is not None:
-                check_size(name, value, least=FIRST_UPDATE if name == "sea_steps" else 1)
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -101,8 +94,6 @@ def results_of(grid: Grid, root: Path) -> list[dict[str, Any]]:
     results = []
     for jobs in groups.values():
         folders = [RunFolder(spec, root) for job in jobs for spec in job.specs]
-        summaries = [{**one.summary(), "run_dir": str(one.path)} for one in folders]
-        scores = [one.pop("evaluation")["mean"] for one in summaries if "evaluation" in one]
-        means = {name: value for name, value in overall(summaries).items() if name != "runs"}
-        results.append(means | ({"evaluation": {"mean": fmean(scores)}} if scores else {}))
+        means = overall([folder.summary() for folder in folders])
+        results.append({name: value for name, value in means.items() if name != "runs"})
     return results

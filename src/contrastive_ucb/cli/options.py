@@ -8,16 +8,16 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from inspect import getdoc
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Annotated, Any, Literal, TypeVar, cast
 
 import tyro
 
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.core.files import draft_of
 
 T = TypeVar("T")
 # Options that several commands share.
@@ -35,8 +35,10 @@ Device = Annotated[
 ]
 LEAST = {  # smallest values of options that are integers
     **dict.fromkeys(("rounds", "steps", "seeds", "threads", "workers", "scale", "max_steps"), 1),
-    **dict.fromkeys(("episodes", "eval_episodes"), 1),
+    **dict.fromkeys(("episodes", "eval_episodes", "sea_seeds"), 1),
+    **dict.fromkeys(("lock_rounds", "game_rounds", "lock_game_rounds"), 1),
     **dict.fromkeys(("seed", "env_seed"), 0),
+    "sea_steps": 100,  # after which an agent learns
 }
 _json_output: list[IO[str]] = []  # the stdout of a command with --json
 
@@ -45,6 +47,8 @@ def parse(
     kind: type[T], arguments: Sequence[str], prog: str, default: T | None = None, more: str = ""
 ) -> T:
     """The arguments as a `kind`; wrong ones are an error of one line, --help prints and exits.
+
+    The options may contain dataclasses, which are groups of options.
 
     Without arguments, the help is printed if the command needs some.
 
@@ -74,21 +78,15 @@ def parse(
         # Options start with dashes; a name without them is a group of options.
         message = re.sub(r"^Error parsing [^-\s]\S*: ", "", message).rstrip(".")
         raise UserError(f"{message} (see '{prog} --help')") from None
-    check_numbers(options)
-    return options
-
-
-def check_numbers(options: object) -> None:
-    """Raise an error if an option that was given is outside its range."""
-    for name, value in vars(options).items():
-        if value is None:
-            continue
-        if name in LEAST:
+    groups = [value for value in vars(options).values() if is_dataclass(value)]
+    for name, value in [item for group in (options, *groups) for item in vars(group).items()]:
+        if name in LEAST and value is not None:
             check_size(name, value, LEAST[name])
         if name == "checkpoint_seconds" and value is not None and not value >= 0:
             raise UserError(f"checkpoint_seconds must be at least 0, got {value}")
-        if name == "epsilon" and not 0 <= value <= 1:
+        if name == "epsilon" and value is not None and not 0 <= value <= 1:
             raise UserError(f"epsilon must be in [0, 1], got {value}")
+    return options
 
 
 def say(line: str) -> None:
@@ -145,10 +143,9 @@ def check_file(out: Path, endings: Sequence[str]) -> None:
         raise UserError(f"there is no folder {out.parent} for --out; make it first")
     if out.is_dir():
         raise UserError(f"--out {out} is a folder; name a file")
-    new = draft_of(out)
-    with explained(out):  # by trying, because permissions do not show read-only file systems
-        new.touch()
-        new.unlink()
+    # By trying, because permissions do not show read-only file systems
+    with explained(out), TemporaryFile(dir=out.parent):
+        pass
 
 
 @contextlib.contextmanager

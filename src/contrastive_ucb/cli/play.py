@@ -6,15 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import tyro
 
 from contrastive_ucb.cli.options import Device, Json, Threads, emit, parse, say, text_of
-
-if TYPE_CHECKING:
-    from contrastive_ucb.evaluation.playback import Moment, Viewing
-    from contrastive_ucb.runs.deep_agent import DeepAgent
 
 
 @dataclass(frozen=True)
@@ -54,23 +50,42 @@ class Play:
 
 def run(arguments: Sequence[str]) -> None:
     options = parse(Play, arguments, "cucb play")
-    video = _video_path(options.video)
 
     from contrastive_ucb.core.runtime import threads
-    from contrastive_ucb.evaluation.playback import Viewing
+    from contrastive_ucb.evaluation.playback import Moment, Viewing, watch
+    from contrastive_ucb.report.video import film, video_path, write_video
+
+    video = None if options.video is None else video_path(options.video)
+    if video != options.video:
+        advice = "pip install 'contrastive-ucb[video]' for MP4"
+        say(f"no video encoder is installed; writing {video} ({advice})")
+
     from contrastive_ucb.runs.deep_agent import load_weights  # imports torch
 
     agent = load_weights(options.run, options.device, options.threads)
-    default = agent.trainer.config.eval_epsilon
+    config = agent.trainer.config
     viewing = Viewing(
         first=options.seed,
         episodes=options.episodes,
-        epsilon=default if options.epsilon is None else options.epsilon,
+        epsilon=config.eval_epsilon if options.epsilon is None else options.epsilon,
         max_steps=options.max_steps,
         draws=video is not None,
     )
+    played: list[Moment] = []  # without pictures
+
+    def moments() -> Iterator[Moment]:
+        learner: Any = agent.trainer.agent
+        for moment in watch(learner, agent.env, agent.training.seed, viewing, config.atari):
+            played.append(moment._replace(picture=None))
+            yield moment
+
     with threads(agent.threads):
-        moments, frames = _play(agent, viewing, video, options)
+        if video is None:
+            list(moments())
+        else:
+            write_video(video, film(moments(), options.scale), options.fps)
+    last = [moment for moment in played if moment.action is None]
+    bonuses = [moment.bonus for moment in played if moment.bonus is not None]
     summary = {
         "algo": agent.training.algo,
         "env": agent.env,
@@ -78,65 +93,19 @@ def run(arguments: Sequence[str]) -> None:
         "step": agent.n_steps,
         "first_episode": viewing.first,
         "epsilon": viewing.epsilon,
-        **summarize(moments),
-        "video": None if video is None else str(video),
-        "frames": frames,
-        "run_dir": str(agent.run_dir),
-    }
-    # Without empty entries, and with the scores in the first line
-    shown = {"score": ", ".join(f"{score:.6g}" for score in summary["scores"]), **summary}
-    for name in [name for name, value in shown.items() if value is None]:
-        del shown[name]
-    for name in ("left_early", "frames"):
-        if not shown[name]:
-            del shown[name]
-    emit(summary, options.json, text_of(shown))
-
-
-def summarize(moments: Sequence[Moment]) -> dict[str, Any]:
-    """Scores and steps of the episodes, and the mean, first and last bonus."""
-    last = [moment for moment in moments if moment.action is None]
-    bonuses = [moment.bonus for moment in moments if moment.bonus is not None]
-    return {
         "scores": [moment.score for moment in last],
         "steps": [moment.step for moment in last],
         "left_early": sum(not moment.is_over for moment in last),
         "mean_bonus": sum(bonuses) / len(bonuses) if bonuses else None,
         "first_bonus": bonuses[0] if bonuses else None,
         "last_bonus": bonuses[-1] if bonuses else None,
+        "video": None if video is None else str(video),
+        "frames": 0 if video is None else len(played),
+        "run_dir": str(agent.run_dir),
     }
-
-
-def _play(
-    agent: DeepAgent, viewing: Viewing, video: Path | None, options: Play
-) -> tuple[list[Moment], int]:
-    """The moments without their pictures, and the number of frames of the video."""
-    from contrastive_ucb.evaluation.playback import watch
-    from contrastive_ucb.report.video import film, write_video
-
-    learner: Any = agent.trainer.agent
-    rules = agent.trainer.config.atari
-    moments = watch(learner, agent.env, agent.training.seed, viewing, rules)
-    if video is None:
-        return list(moments), 0
-    played: list[Moment] = []
-
-    def noted() -> Iterator[Moment]:
-        for moment in moments:
-            played.append(moment._replace(picture=None))
-            yield moment
-
-    frames = write_video(video, film(noted(), options.scale), options.fps)
-    return played, frames
-
-
-def _video_path(asked: Path | None) -> Path | None:
-    if asked is None:
-        return None
-    from contrastive_ucb.report.video import video_path
-
-    path = video_path(asked)
-    if path != asked:
-        advice = "pip install 'contrastive-ucb[video]' for MP4"
-        say(f"no video encoder is installed; writing {path} ({advice})")
-    return path
+    # Without empty entries, and with the scores in the first line
+    shown = {"score": ", ".join(f"{moment.score:.6g}" for moment in last), **summary}
+    hidden = {name for name, value in shown.items() if value is None}
+    hidden |= {name for name in ("left_early", "frames") if not shown[name]}
+    shown = {name: value for name, value in shown.items() if name not in hidden}
+    emit(summary, options.json, text_of(shown))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS, game_preset, preset
-from contrastive_ucb.cli.options import Json, check_numbers, emit, parse, say, text_of
+from contrastive_ucb.cli.options import Json, emit, parse, say, text_of
 from contrastive_ucb.core.checks import hint
 from contrastive_ucb.envs.tabular import kind_of
 from contrastive_ucb.runs.problem import DEFAULTS, GAMES, Problem
@@ -169,7 +169,6 @@ def parse_command(arguments: Sequence[str]) -> tuple[Problem, Run]:
     )
     parsed = parse(command, rest, f"cucb solve {name}", command(env(), Run(algo=algo), config))
     options: Run = parsed.run
-    check_numbers(options)
     settings = asdict(parsed.env) | asdict(parsed.agent)
     return Problem(name, options.algo, settings, options.rounds, options.env_seed), options
 

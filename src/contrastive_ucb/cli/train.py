@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from inspect import getsource
 from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
 from textwrap import wrap
 from typing import Annotated, Any
 
@@ -121,6 +120,7 @@ def train_seeds(training: Training, options: Train) -> dict[str, Any]:
     Every seed has the bits of a separate run with the same number of threads.
     """
     from contrastive_ucb.runs.grid import Job, Resources
+    from contrastive_ucb.runs.loop import overall
     from contrastive_ucb.runs.pool import cores, run_local
     from contrastive_ucb.runs.store import RunFolder
 
@@ -150,18 +150,11 @@ def train_seeds(training: Training, options: Train) -> dict[str, Any]:
             f"{len(failed)} of {len(jobs)} seeds failed; seed {failed[0].spec.seed}:"
             f" {errors[failed[0].path]}; repeat the command to continue those that are not finished"
         )
-    runs = [{**folder.summary(), "run_dir": str(folder.path)} for folder in folders]
+    runs = [folder.summary() for folder in folders]
     for run in runs:
         mean = run["evaluation"]["mean"]
         say(f"seed {run['seed']}: mean score {mean:.5g}, {run['seconds']:.0f} s")
-    first = runs[0]
-    shared = ("algo", "env", "steps", "bonus", "precision")
-    summary = {name: first[name] for name in shared if name in first}
-    summary |= {"seed": first["seed"], "seeds": len(runs)}
-    summary["evaluation"] = {"mean": fmean(run["evaluation"]["mean"] for run in runs)}
-    if "solved_at" in first:
-        summary["solved"] = sum(run["solved_at"] is not None for run in runs)
-    return {**summary, "runs": runs}
+    return {**overall(runs), "seeds": len(runs)}
 
 
 def settings_help() -> str:

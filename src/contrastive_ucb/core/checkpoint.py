@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.core.files import draft, draft_of
+from contrastive_ucb.core.files import draft
 
 FORMAT = 1
 ARRAYS, STATE = "arrays.safetensors", "state.json"
-DTYPES = "bool, int8-64, uint8-64 and float16-64"
 DIFFERS = "does not have the content that was saved (checksum differs)"
 
 Arrays = dict[str, NDArray[Any]]
@@ -92,8 +91,7 @@ def prune_checkpoints(folder: Path, keep: int) -> None:
     """
     for step in finished_steps(folder)[:-keep]:
         # Renamed first, so that an interrupted removal does not leave half a checkpoint.
-        old = folder / f"step_{step}"
-        old.rename(draft_of(old))
+        (folder / f"step_{step}").rename(folder / f".step_{step}.old")
     for unfinished in folder.glob(".step_*"):
         shutil.rmtree(unfinished)
 
@@ -120,28 +118,26 @@ def _encode(value: Any, path: str, arrays: Arrays) -> Any:
         pairs = [[key, _encode(item, f"{path}/{key}", arrays)] for key, item in value.items()]
         is_json = all(type(key) is str and key != "$" for key in value)
         return dict(pairs) if is_json else {"$": "dict", "items": pairs}
-    if type(value) is np.ndarray:
-        return {"$": "numpy", "at": _add(value, path, arrays), "dtype": value.dtype.str}
+    kind, dtype = "numpy", ""
     if torch is not None and isinstance(value, torch.Tensor):
+        kind, dtype = "torch", str(value.dtype).removeprefix("torch.")
         dense = value.detach().cpu().contiguous()
         # numpy has no bfloat16; its bits are stored as integers.
-        bits = dense.view(torch.int16) if dense.dtype == torch.bfloat16 else dense
-        dtype = str(dense.dtype).removeprefix("torch.")
-        return {"$": "torch", "at": _add(bits.numpy(), path, arrays), "dtype": dtype}
-    raise TypeError(
-        f"state{path} is a {type(value).__name__}; a checkpoint holds None, bool, int, float, str,"
-        " list, tuple, dict, numpy arrays and torch tensors: convert it in state_dict()"
-    )
-
-
-def _add(array: NDArray[Any], path: str, arrays: Arrays) -> str:
-    """Add the array to `arrays`; returns its name, which the number makes unique."""
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise TypeError(f"state{path} has dtype {array.dtype}; a checkpoint holds {DTYPES}")
-    name = f"{len(arrays)}{path}"
+        value = (dense.view(torch.int16) if dense.dtype == torch.bfloat16 else dense).numpy()
+    if type(value) is not np.ndarray:
+        raise TypeError(
+            f"state{path} is a {type(value).__name__}; a checkpoint holds None, bool, int, float,"
+            " str, list, tuple, dict, numpy arrays and torch tensors: convert it in state_dict()"
+        )
+    if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
+        raise TypeError(
+            f"state{path} has dtype {value.dtype}; a checkpoint holds bool, int8-64, uint8-64 and"
+            " float16-64"
+        )
+    name = f"{len(arrays)}{path}"  # unique because of the number
     # The file format takes the memory as it lies, so it must be in C order and little-endian.
-    arrays[name] = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
-    return name
+    arrays[name] = np.asarray(value, dtype=value.dtype.newbyteorder("<"), order="C")
+    return {"$": kind, "at": name, "dtype": dtype or value.dtype.str}
 
 
 def _decode(tree: Any, arrays: Arrays) -> Any:

@@ -27,10 +27,21 @@ def check_size(name: str, value: int, least: int = 1) -> None:
 
 def typed(name: str, value: Any, kind: Any) -> Any:
     """The value of a setting in its type: 1 becomes 1.0 for a float, and lists become tuples."""
+    origin, inner = get_origin(kind), get_args(kind)
     try:
-        return _converted(value, kind)
+        if origin in (Union, UnionType):  # X | None
+            return None if value is None else typed(name, value, inner[0])
+        if origin is tuple and isinstance(value, (list, tuple)):
+            kinds = inner[:1] * len(value) if inner[-1] is ... else inner
+            return tuple(typed(name, *item) for item in zip(value, kinds, strict=True))
+        if kind in (int, float):
+            if not isinstance(value, bool) and isfinite(value) and kind(value) == value:
+                return kind(value)
+        elif kind is Any or (value in inner if origin is Literal else isinstance(value, kind)):
+            return value
     except (TypeError, ValueError, OverflowError):
-        raise UserError(f"{name} takes {takes(name, kind)}, got {value!r}") from None
+        pass
+    raise UserError(f"{name} takes {takes(name, kind)}, got {value!r}")
 
 
 def check_kinds(config: object, prefix: str = "") -> None:
@@ -52,22 +63,6 @@ def takes(name: str, kind: Any) -> str:
         numbers = "whole numbers" if inner[0] is int else "numbers"
         return f"{count}{numbers} such as {EXAMPLES.get(name, '0.4,1.0')}"
     return KINDS.get(kind) or str(kind.__name__)
-
-
-def _converted(value: Any, kind: Any) -> Any:
-    """`value` as a `kind`; TypeError or ValueError if it is none."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):  # X | None
-        return None if value is None else _converted(value, inner[0])
-    if origin is tuple and isinstance(value, (list, tuple)):
-        kinds = inner[:1] * len(value) if inner[-1] is ... else inner
-        return tuple(_converted(item, part) for item, part in zip(value, kinds, strict=True))
-    if kind in (int, float):
-        if not isinstance(value, bool) and isfinite(value) and kind(value) == value:
-            return kind(value)
-    elif kind is Any or (value in inner if origin is Literal else isinstance(value, kind)):
-        return value
-    raise TypeError
 
 
 def check_range(config: object, prefix: str = "", **limits: tuple[float, float]) -> None:

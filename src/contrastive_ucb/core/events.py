@@ -10,12 +10,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.core.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 SECONDS = 60.0  # the shortest window of `Rate`
 SHARE = 0.25  # of the elapsed time; long enough for runs that alternate playing and learning
@@ -73,23 +74,36 @@ class Event:
                     f"{name} is {value} at step {self.step}; events contain finite numbers only"
                 )
 
+    @property
+    def logged(self) -> list[Event]:
+        """What is written to the log of each seed; nothing if nothing was measured."""
+        return [self] if self.values else []
+
 
 class JsonlListener:
     """Appends {"step": ..., name: value, ...} to a file, one line per event.
 
     The file contains no times, so a killed and resumed run writes the same bytes as an undisturbed
-    one. A resumed run first calls `load_state_dict` with the state of its checkpoint, or with
-    `JsonlListener.START` if there is none.
+    one.
+
+    offset  bytes of the file to keep, the result of `sync` when the checkpoint was saved
     """
 
-    START: Mapping[str, Any] = {"offset": 0}
     FLUSH_SECONDS = 1.0  # longest time until a line is visible to readers
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, offset: int = 0) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.path = path
         self._file = path.open("ab")
+        self.close = self._file.close
         self._next_flush = 0.0
+        if offset > (size := self._file.tell()):
+            self.close()
+            raise UserError(
+                f"{path} has {size} bytes, but the checkpoint was saved at byte {offset};"
+                " remove the run folder to start again"
+            )
+        self._file.truncate(offset)
+        self._file.seek(offset)
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Append one line."""
@@ -99,29 +113,15 @@ class JsonlListener:
             self._file.flush()
             self._next_flush = now + self.FLUSH_SECONDS
 
-    def state_dict(self) -> dict[str, Any]:
-        """Length of the file in bytes, after everything has been written to disk."""
+    def sync(self) -> int:
+        """Write everything to disk; returns the length of the file in bytes."""
         self._file.flush()
         os.fsync(self._file.fileno())
-        return {"offset": self._file.tell()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Drop the lines that were written after the state was saved."""
-        offset, size = state["offset"], self.path.stat().st_size
-        if offset > size:
-            raise UserError(
-                f"{self.path} has {size} bytes, but the checkpoint was saved at byte {offset};"
-                " remove the run folder to start again"
-            )
-        self._file.truncate(offset)
-        self._file.seek(offset)
-
-    def close(self) -> None:
-        self._file.close()
+        return self._file.tell()
 
 
 class TensorBoardListener:
-    """Writes each value as a TensorBoard scalar under its own name.
+    """Writes each value as a TensorBoard scalar under its own name, and steps per second.
 
     purge_step   the first step that a resumed run writes; TensorBoard discards what a killed
                  attempt wrote from there on
@@ -140,19 +140,19 @@ class TensorBoardListener:
         while any(folder.glob(f"events.out.tfevents.{int(time.time()):010d}.*")):
             time.sleep(0.02)
         self._record, self._summary = Record, Summary
+        self._rate = Rate(purge_step - 1, time.monotonic())
         # A long queue, so that the run does not wait for the disk.
         self._writer: Any = EventFileWriter(str(folder), max_queue_size=1000, flush_secs=10)
+        self.close = self._writer.close
         start = SessionLog(status=SessionLog.START)
         self._writer.add_event(Record(wall_time=time.time(), step=purge_step, session_log=start))
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Append one record."""
+        values = {**values, "charts/SPS": self._rate.at(step, time.monotonic())}
         scalars = [self._summary.Value(tag=tag, simple_value=x) for tag, x in values.items()]
         summary = self._summary(value=scalars)
         self._writer.add_event(self._record(wall_time=time.time(), step=step, summary=summary))
-
-    def close(self) -> None:
-        self._writer.close()
 
 
 class ProgressListener:
@@ -181,6 +181,9 @@ class ProgressListener:
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
         self.total, self.description = total, description
         self._console = console or Console(stderr=True)
         self._clock, self._rate = clock, Rate(start, clock())

@@ -17,8 +17,7 @@ def draft(path: Path, ending: str = "") -> Iterator[Path]:
 
     ending  of the draft of a file, for libraries that choose the format by it
     """
-    new = draft_of(path)
-    new = new.with_name(new.name + ending)
+    new = path.with_name(f".{path.name}.{uuid4().hex}{ending}")
     try:
         yield new
         for part in [*new.rglob("*"), new]:
@@ -37,11 +36,6 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """Write `content` to the file `path`; readers see the old file or the new one."""
     with draft(path) as new:
         new.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def draft_of(path: Path) -> Path:
-    """A new name with a leading dot in the folder of `path`, so that the rename is atomic."""
-    return path.with_name(f".{path.name}.{uuid4().hex}")
 
 
 def sync_to_disk(path: Path) -> None:

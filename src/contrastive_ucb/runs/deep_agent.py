@@ -19,7 +19,6 @@ import numpy as np
 from contrastive_ucb.agents.deep.presets import suitable_threads
 from contrastive_ucb.agents.deep.trainer import DeepTrainer
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import Event, ProgressListener
@@ -30,12 +29,16 @@ from contrastive_ucb.data.history import Frames
 from contrastive_ucb.data.replay import ReplayFiles
 from contrastive_ucb.evaluation.rollouts import digest
 from contrastive_ucb.evaluation.rollouts import evaluate as play_episodes
-from contrastive_ucb.runs.loop import resume as load_newest
-from contrastive_ucb.runs.loop import summary_of, train, warm_up_remark
-from contrastive_ucb.runs.result import Callback, Result, observe, result_of
+from contrastive_ucb.runs.loop import follow, train
+from contrastive_ucb.runs.result import Callback, Result, result_of
 from contrastive_ucb.runs.save import save_folder, save_state
 from contrastive_ucb.runs.spec import RunSpec
-from contrastive_ucb.runs.store import RunFolder, checkpoint_errors, find_run
+from contrastive_ucb.runs.store import (
+    RunFolder,
+    checkpoint_errors,
+    find_run,
+    newest_checkpoint,
+)
 from contrastive_ucb.runs.training import Training
 
 GymEnv = gymnasium.Env[Any, Any]
@@ -54,16 +57,11 @@ def env_id(env: EnvSource) -> str:
     for name, source in _sources.items():
         if source is env:
             return name
-    if isinstance(env, gymnasium.Env):
-        sample: Any = env
-    elif callable(env):
-        sample = env()
-    else:
-        sample = None
+    sample: Any = env() if callable(env) and not isinstance(env, gymnasium.Env) else env
     if not isinstance(sample, gymnasium.Env):
         raise UserError(
             f"env must be an id, a gymnasium.Env or a function that returns one, got"
-            f" {type(env if sample is None else sample).__name__}"
+            f" {type(sample).__name__}"
         )
     title, number = type(sample.unwrapped).__name__, 0
     while (name := f"{OWN}{title}-v{number}") in _sources:
@@ -192,13 +190,14 @@ class DeepAgent:
     def _learn_here(self, steps: int, progress: bool, callback: Callback | None) -> Result:
         until = self.n_steps + steps
         self.trainer.steps = until  # the importance weights grow until here
-        if remark := warm_up_remark(self.training, until):
+        for remark in self.training.remarks(until):
             warnings.warn(remark, stacklevel=3)
         bar = ProgressListener(until, self.training.algo, self.n_steps) if progress else None
         events: list[Event] = []
-        observe(self.trainer.run(until), events.append, bar, callback)
+        observers = [events.append, callback] if callback else [events.append]
+        follow(self.trainer.run(until), observers, bar=bar)
         measured = [event for event in events if event.values]
-        return result_of(measured, [summary_of(self.training, self.trainer)], "step")
+        return result_of(measured, [self.training.summary(self.trainer)], "step")
 
     def _learn_in_folder(
         self, steps: int, out: Path, progress: bool, callback: Callback | None
@@ -212,9 +211,9 @@ class DeepAgent:
         summary = train(
             self.training, out, progress=progress, device=self.device, observers=observers
         )
-        self.trainer = self.training.trainer(self.device)
         folder = RunFolder(self.training.spec(), out)
-        load_newest(self.trainer, ReplayFiles(folder.path / "replay"), folder.checkpoints)
+        options: Any = {"device": self.device, "threads": self.threads}
+        self.trainer = DeepAgent.of_run(folder.path, folder.spec, **options).trainer
         lines = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
         return result_of([Event(line.pop("step"), line) for line in lines], [summary], "step")
 
@@ -270,48 +269,50 @@ class DeepAgent:
         return saved
 
     @classmethod
-    def restore(cls, folder: Path, state: Mapping[str, Any], env: EnvSource | None = None) -> Self:
-        """The agent that `save` wrote to `folder`; it continues exactly where it stopped."""
-        with checkpoint_errors(folder, "save the agent again with this version"):
-            name, names = _given_again(state["env"], env), ("algo", "settings", "threads")
-            # The bits depend on the number of threads.
-            agent = cls(name, state["seed"], **{key: state[key] for key in names})
-            agent.trainer.steps = state["steps"]
+    def load(
+        cls,
+        training: Training,
+        state: Mapping[str, Any],
+        folder: Path,
+        *,
+        weights_only: bool = False,
+        **options: Any,
+    ) -> Self:
+        """The agent of a state that was saved in `folder`; it continues exactly where it stopped.
+
+        weights_only  do not load the replay memory; the agent can play, but not continue
+        options       device and threads
+        """
+        chosen: Any = {"algo": training.algo, "settings": training.settings, **options}
+        agent = cls(training.env, training.seed, **chosen)
+        agent.training, agent.trainer.steps = training, training.steps
+        if weights_only:
+            learner: Any = agent.trainer.agent
+            learner.load_state_dict(state["trainer"]["agent"])
+            agent.trainer.n_steps = state["trainer"]["n_steps"]
+        else:
             agent.trainer.load_state_dict(state["trainer"])
             ReplayFiles(folder / "replay").load(agent.trainer.replay, state["replay"])
         return agent
 
     @classmethod
-    def of_run(
-        cls,
-        run_dir: Path,
-        spec: RunSpec,
-        env: EnvSource | None = None,
-        weights_only: bool = False,
-        **options: Any,
-    ) -> Self:
-        """The agent of a run of `cucb train` at its newest checkpoint.
+    def restore(cls, folder: Path, state: Mapping[str, Any], env: EnvSource | None = None) -> Self:
+        """The agent that `save` wrote to `folder`."""
+        with checkpoint_errors(folder, "save the agent again with this version"):
+            names = ("algo", "settings", "steps", "seed")
+            name, values = _given_again(state["env"], env), [state[key] for key in names]
+            # The bits depend on the number of threads.
+            return cls.load(Training(name, *values), state, folder, threads=state["threads"])
 
-        weights_only  do not load the replay memory; the agent can play, but not continue
-        options       device and threads
-        """
-        newest = latest_checkpoint(run_dir / "checkpoints")
-        if newest is None:
-            raise UserError(f"{run_dir} has no checkpoint yet; repeat its command")
-        with checkpoint_errors(newest):
+    @classmethod
+    def of_run(
+        cls, run_dir: Path, spec: RunSpec, env: EnvSource | None = None, **options: Any
+    ) -> Self:
+        """The agent of a run of `cucb train` at its newest checkpoint; for options see `load`."""
+        with newest_checkpoint(run_dir) as state:
             training = Training.of_spec(spec, _given_again(spec.config["env"], env))
-            chosen: Any = {"algo": training.algo, "settings": training.settings, **options}
-            agent = cls(training.env, training.seed, **chosen)
-            agent.training, agent.trainer.steps = training, training.steps
-            agent.run_dir = run_dir
-            state = load_checkpoint(newest)
-            if weights_only:
-                learner: Any = agent.trainer.agent
-                learner.load_state_dict(state["trainer"]["agent"])
-                agent.trainer.n_steps = state["trainer"]["n_steps"]
-            else:
-                agent.trainer.load_state_dict(state["trainer"])
-                ReplayFiles(run_dir / "replay").load(agent.trainer.replay, state["replay"])
+            agent = cls.load(training, state, run_dir, **options)
+        agent.run_dir = run_dir
         return agent
 
 

@@ -17,7 +17,7 @@ from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import threads
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularGame
-from contrastive_ucb.runs.loop import Observer, follow
+from contrastive_ucb.runs.loop import follow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,22 +148,11 @@ def learn(
             logged.append(event)
 
     bar = ProgressListener(until, agent.algo, agent.n_rounds) if progress else None
+    observers = [collect, callback] if callback else [collect]
     with threads(1):
-        observe(session.rounds(until), collect, bar, callback)
+        follow(session.rounds(until), observers, bar=bar)
     summaries = [session.summary(seed) for seed in range(len(agent.seeds))]
     return result_of(logged, summaries, "round")
-
-
-def observe(
-    events: Any, collect: Observer, bar: ProgressListener | None, callback: Callback | None
-) -> None:
-    """Follow events with an optional progress bar and callback."""
-    observers = [collect, *([bar.on_event] if bar else []), *([callback] if callback else [])]
-    try:
-        follow(events, observers)
-    finally:
-        if bar is not None:
-            bar.close()
 
 
 def result_of(events: Sequence[Any], summaries: list[dict[str, Any]], unit: str) -> Result:
@@ -185,14 +174,15 @@ def evaluate_finite(agent: Any, episodes: int = 20) -> dict[str, Any]:
     In a game the score is the return of the row player. Rewards are those that the agent observes.
     The episodes are the same in every call, except for the draws of mixed policies.
     """
+    from contrastive_ucb.evaluation.rollouts import digest
+
     check_size("episodes", episodes)
     if len(agent.seeds) > 1:
         raise UserError(f"evaluate() needs an agent with one seed, got {len(agent.seeds)} seeds")
     env, random = agent.envs[0], stream(agent.seeds[0], "evaluate episodes")
     play = _play_observed if isinstance(env, ObservedEnv) else _play_table
     scores = play(agent, env, episodes, random)
-    digest = {"mean": float(scores.mean()), "median": float(np.median(scores))}
-    return {**digest, "episodes": episodes, "scores": scores.tolist()}
+    return {**digest(scores), "scores": scores.tolist()}
 
 
 def _play_observed(agent: Any, env: Any, episodes: int, random: np.random.Generator) -> Array:

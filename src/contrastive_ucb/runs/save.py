@@ -27,7 +27,7 @@ from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
 from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 from contrastive_ucb.runs.problem import Problem
-from contrastive_ucb.runs.store import checkpoint_errors, find_run
+from contrastive_ucb.runs.store import find_run, newest_checkpoint
 
 if TYPE_CHECKING:
     from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 OBSERVED: dict[str, Callable[..., ObservedEnv]] = {
     kind.__name__: kind for kind in (ContinuousMDP, RichLock, RichLockGame, GymObserved)
 }
+STORED = ("rewards", "initial", "reward_scale", "rank", "name")  # arguments beside the kernel
 SHARED = ("reveals_reward", "solved_gap", "suggested_alpha")  # attributes of the class
 
 
@@ -122,12 +123,9 @@ def _agent_of_run(
     run_dir, spec = find_run(folder, "solve", "train")
     if spec.kind == "train":
         return DeepAgent.of_run(run_dir, spec, env)
-    newest = latest_checkpoint(run_dir / "checkpoints")
-    if newest is None:
-        raise UserError(f"{run_dir} has no checkpoint yet; repeat its command")
-    with checkpoint_errors(newest):
+    with newest_checkpoint(run_dir) as state:
         agent: Any = Problem.of_spec(spec).agent([spec.seed])
-        agent.session.load_states([load_checkpoint(newest)["session"]])
+        agent.session.load_states([state.get("session", state)])
     return cast("ContrastiveUCB | ContrastiveULCB", agent)
 
 
@@ -140,17 +138,15 @@ def _env_state(env: Env | ObservedEnv) -> dict[str, Any]:
         if kind not in OBSERVED:
             raise UserError(f"{kind} cannot be saved; only {', '.join(OBSERVED)} can")
         return {"observed": kind, "arguments": dict(env.arguments)}
-    stored = ("rewards", "reward_scale", "initial", "rank", "name")
     kernel = {"features": env.kernel.features, "measures": env.kernel.measures}
-    return {**kernel, **{name: getattr(env, name) for name in (*stored, *SHARED)}}
+    return {**kernel, **{name: getattr(env, name) for name in (*STORED, *SHARED)}}
 
 
 def _env(kind: type[TabularMDP | TabularGame], state: dict[str, Any]) -> Any:
     if "observed" in state:
         return OBSERVED[state["observed"]](**state["arguments"])
-    names = ("rewards", "initial", "reward_scale", "rank", "name")
     kernel = Kernel(state["features"], state["measures"])
-    env: Any = kind(kernel, **{name: state[name] for name in names})
+    env: Any = kind(kernel, **{name: state[name] for name in STORED})
     # The constructor normalizes rows, which may change the last bit of arrays.
     env.kernel, env.initial = kernel, state["initial"]
     for name in SHARED:

@@ -12,7 +12,7 @@ import numpy as np
 
 from contrastive_ucb.agents.finite.learner import Learner
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.core.events import on_grid
+from contrastive_ucb.core.events import Event, on_grid
 from contrastive_ucb.evaluation.trackers import OnTwin, StopRule, make_tracker, play
 
 
@@ -28,6 +28,15 @@ class Round:
     def values(self) -> dict[str, float]:
         """The metrics as means over seeds."""
         return {name: float(column.mean()) for name, column in self.figures.items()}
+
+    @property
+    def logged(self) -> list[Event]:
+        """What is written to the log of each seed; nothing if the round is not on the grid."""
+        seeds = range(len(self.figures["gap"]) if self.on_grid else 0)
+        return [
+            Event(self.step, {name: float(column[seed]) for name, column in self.figures.items()})
+            for seed in seeds
+        ]
 
 
 class Probe:
@@ -64,6 +73,8 @@ class Session:
     stops    whether the run ends when all seeds have solved the environment
     """
 
+    idle = 0.0  # all its time is training
+
     def __init__(self, agent: Learner[Any], probes: Sequence[str] = (), stops: bool = False):
         self.agent = agent
         self.tracked, self.tracker = make_tracker(agent)  # the agent, or it on a finite twin
@@ -73,6 +84,13 @@ class Session:
         self.stops = stops or getattr(agent.envs[0], "stops_when_solved", False)
         self.probes: list[Probe] = [resolve_name(name)(self) for name in probes]
         self.worst: dict[str, Array] = {}  # the largest value of every metric of a probe
+
+    @property
+    def step(self) -> int:
+        """Rounds so far."""
+        return self.agent.n_rounds
+
+    position = step
 
     @property
     def is_over(self) -> bool:
@@ -96,7 +114,21 @@ class Session:
             noted = on_grid(agent.n_rounds, until)
             # Where the model error is expensive, it is measured ten times per decade.
             error = noted and on_grid(agent.n_rounds, until, per_decade=10)
-            figures = self._measure(error)
+            if isinstance(self.tracked, OnTwin):
+                self.tracked.look()
+            figures = tracker.measure(self.tracked, error)
+            if self.rule is not None:
+                returns = play(agent)
+                self.rule.note(returns, agent.n_rounds)
+                figures["return"] = returns.mean(keepdims=True)
+            figures["bonus/mean"] = agent.bonus.mean((1, 2, 3))
+            figures["bonus/logdet"] = agent.model.log_det
+            figures |= agent.model.metrics
+            for probe in self.probes:
+                measured = probe.measure(figures, error)
+                figures |= measured
+                for name, values in measured.items():
+                    self.worst[name] = np.maximum(self.worst.get(name, values), values)
             self.latest |= figures
             yield Round(agent.n_rounds, figures, noted or self.is_over)
 
@@ -148,26 +180,6 @@ class Session:
             self.worst = _stacked([state["worst"] for state in states])
         for at, probe in enumerate(self.probes):
             probe.load_states([state["probes"][at] for state in states])
-
-    def _measure(self, error: bool) -> dict[str, Array]:
-        """The metrics of the last round."""
-        agent = self.agent
-        if isinstance(self.tracked, OnTwin):
-            self.tracked.look()
-        figures = self.tracker.measure(self.tracked, error)
-        if self.rule is not None:
-            returns = play(agent)
-            self.rule.note(returns, agent.n_rounds)
-            figures["return"] = returns.mean(keepdims=True)
-        figures["bonus/mean"] = agent.bonus.mean((1, 2, 3))
-        figures["bonus/logdet"] = agent.model.log_det
-        figures |= agent.model.metrics
-        for probe in self.probes:
-            measured = probe.measure(figures, error)
-            figures |= measured
-            for name, values in measured.items():
-                self.worst[name] = np.maximum(self.worst.get(name, values), values)
-        return figures
 
 
 def _stacked(states: list[dict[str, float]]) -> dict[str, Array]:

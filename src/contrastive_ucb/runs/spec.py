@@ -15,6 +15,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -140,11 +141,9 @@ def commands(words: Sequence[str], seeds: Sequence[int], root: Path | None) -> l
 
 def consecutive(seeds: Sequence[int]) -> list[tuple[int, int]]:
     """Ranges of consecutive seeds: the first seed and the length of each."""
-    ranges: list[tuple[int, int]] = []
-    for seed in sorted(set(seeds)):
-        first, count = ranges[-1] if ranges else (seed, 0)
-        if count and seed == first + count:
-            ranges[-1] = (first, count + 1)
-        else:
-            ranges.append((seed, 1))
+    ranges = []
+    # Within a range, seed - index is constant.
+    for _, group in groupby(enumerate(sorted(set(seeds))), lambda pair: pair[1] - pair[0]):
+        (_, first), *rest = group
+        ranges.append((first, 1 + len(rest)))
     return ranges

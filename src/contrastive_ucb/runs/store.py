@@ -21,12 +21,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
-from contrastive_ucb.core.checkpoint import CheckpointError
+from contrastive_ucb.core.checkpoint import CheckpointError, latest_checkpoint, load_checkpoint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import write_atomically
 from contrastive_ucb.core.runtime import versions
 from contrastive_ucb.runs.spec import Kind, RunSpec, kind_of
 
+KEPT = 2  # checkpoints per run: if the newest is damaged, the one before it can be used
 FULL = (errno.ENOSPC, errno.EDQUOT)  # disk full or quota exceeded
 LOCK_SECONDS = 0.5  # how long to wait for a lock; readers hold it for much less
 VERSIONS = "versions.json"
@@ -53,7 +54,14 @@ class RunFolder:
         with self._one_line_errors(), ExitStack() as undo:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = undo.enter_context((self.path / ".lock").open("a"))
-            self._wait_for(lock)
+            until = time.monotonic() + LOCK_SECONDS
+            while not _locks(lock, fcntl.LOCK_EX):
+                if time.monotonic() >= until:
+                    raise RunBusyError(
+                        f"run folder {self.path} is in use by another process;"
+                        " wait until that run ends, or pass --out FOLDER to write elsewhere"
+                    )
+                time.sleep(LOCK_SECONDS / 50)
             self._claim()
             undo.pop_all()
             self._lock = lock
@@ -76,7 +84,7 @@ class RunFolder:
             write_atomically(self._done, content + "\n")
 
     def summary(self, *required: str) -> dict[str, Any]:
-        """The summary of the finished run; an error if it lacks a required field."""
+        """The summary of the finished run and its folder; a missing field is an error."""
         if not self.finished:
             raise UserError(f"{self.path} is not finished; repeat its command to continue it")
         summary = read_object(self._done, f"remove {self._done} and repeat the command")
@@ -84,21 +92,7 @@ class RunFolder:
             raise UserError(
                 f"{self._done} has no {min(missing)!r}; remove it and repeat the command"
             )
-        return summary
-
-    def _wait_for(self, lock: IO[str]) -> None:
-        until = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                # A kernel lock never outlives its owner, unlike the mere presence of a file.
-                return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise RunBusyError(
-                        f"run folder {self.path} is in use by another process;"
-                        " wait until that run ends, or pass --out FOLDER to write elsewhere"
-                    ) from None
-            time.sleep(LOCK_SECONDS / 50)
+        return {**summary, "run_dir": str(self.path)}
 
     def _claim(self) -> None:
         """Write spec.json into a new folder; in an existing one it must describe this run."""
@@ -175,12 +169,21 @@ def is_busy(folder: Path) -> bool:
     try:
         with (folder / ".lock").open() as lock:
             # A shared lock for a moment does not disturb other readers.
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return not _locks(lock, fcntl.LOCK_SH)
     except OSError:  # no folder yet, or not readable
         return False
-    return False
+
+
+def _locks(file: IO[str], kind: int) -> bool:
+    """Lock the file unless another process has locked it.
+
+    The kernel releases a lock with its owner, so it never outlives a killed process.
+    """
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager
@@ -197,6 +200,16 @@ def checkpoint_errors(
         raise CheckpointError(
             f"{checkpoint} does not fit this version ({what}); {remedy}"
         ) from error
+
+
+@contextmanager
+def newest_checkpoint(run_dir: Path) -> Iterator[dict[str, Any]]:
+    """The state in the newest checkpoint of a run, to be loaded within the context."""
+    newest = latest_checkpoint(run_dir / "checkpoints")
+    if newest is None:
+        raise UserError(f"{run_dir} has no checkpoint yet; repeat its command")
+    with checkpoint_errors(newest):
+        yield load_checkpoint(newest)
 
 
 def remedy_of(error: OSError) -> str:

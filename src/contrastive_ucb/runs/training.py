@@ -1,35 +1,47 @@
-"""Training: a run of `cucb train` as data. It imports torch only when a trainer is made."""
+"""Training: a run of `cucb train` as data, and DeepSession: its trainer with evaluations.
+
+It imports torch only when a trainer is made. The folder of such a run has two files more than
+others:
+
+replay/      entries of the replay memory, to which checkpoints refer
+eval.jsonl   one line per evaluation: step, mean, median, episodes, scores
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from ast import literal_eval
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
 from contrastive_ucb.agents.deep.presets import ALGORITHMS, BONUSES, configure
 from contrastive_ucb.agents.simple.config import SimpleConfig, configure_simple
 from contrastive_ucb.core.checks import check_size, hint, kinds_of, typed
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.events import Event, JsonlListener
 from contrastive_ucb.envs.registry import canonical_name, frame_shape_of, make_deep_env
 from contrastive_ucb.runs.spec import RunSpec
+from contrastive_ucb.runs.store import KEPT
 
 if TYPE_CHECKING:
     from contrastive_ucb.agents.deep.trainer import DeepTrainer
+    from contrastive_ucb.envs.frames import FrameEnv
 
+LAST = 100  # training episodes whose mean return is in the summary
 WORDS: dict[str, bool | None] = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "false": False,
-    "no": False,
-    "off": False,
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off"), False),
+    **dict.fromkeys(("none", "auto"), None),
 }
-WORDS |= {"none": None, "auto": None}
 
 
 @dataclass(frozen=True)
@@ -89,10 +101,24 @@ class Training:
         nearest = min(changes, key=lambda name: len(changes[name]))
         return " ".join([nearest, *changes[nearest]])
 
-    @property
-    def warm_up(self) -> int:
-        """Steps before the first update. SimPLe also learns in a shorter last epoch."""
-        return 0 if isinstance(self.config, SimpleConfig) else self.config.first_update
+    def remarks(self, steps: int, env: FrameEnv | None = None) -> list[str]:
+        """Warnings about a run of so many steps: an assumed range of returns, and no updates."""
+        remarks, config = [], self.config
+        has_atoms = isinstance(config, SimpleConfig) or config.distributional
+        if env and has_atoms and config.support is None and getattr(env, "guesses_range", False):
+            low, high = env.value_range
+            remarks.append(
+                f"returns of {self.env} are assumed to be between {low:g} and {high:g};"
+                " change that with --set support=LOW,HIGH"
+            )
+        # SimPLe also learns in a shorter last epoch.
+        warm_up = 0 if isinstance(config, SimpleConfig) else config.first_update
+        if steps <= warm_up:
+            remarks.append(
+                f"{steps} steps do not exceed the warm-up of {warm_up} steps, so nothing is"
+                f" learned; use at least {warm_up + 1} steps or a smaller first_update"
+            )
+        return remarks
 
     def spec(self) -> RunSpec:
         config = {"env": self.env, "steps": self.steps, "agent": asdict(self.config)}
@@ -120,6 +146,140 @@ class Training:
         from contrastive_ucb.agents.deep.trainer import Trainer
 
         return Trainer(env, config, self.seed, self.steps, device)
+
+    def summary(self, trainer: DeepTrainer) -> dict[str, Any]:
+        """The summary of a run so far, without evaluations."""
+        latest = trainer.returns[-LAST:]
+        return {
+            "algo": self.algo,
+            "env": self.env,
+            "seed": self.seed,
+            "steps": trainer.n_steps,
+            "updates": trainer.agent.n_updates,
+            "episodes": len(trainer.returns),
+            "bonus": self.bonus,
+            f"return_of_last_{LAST}": sum(latest) / len(latest) if latest else None,
+        }
+
+
+class DeepSession:
+    """A trainer with its evaluations and the files of its replay memory in a run folder.
+
+    Evaluations use their own environments and random streams, so they do not change training.
+    """
+
+    def __init__(
+        self,
+        training: Training,
+        trainer: DeepTrainer,
+        folder: Path,
+        eval_episodes: int,
+        say: Callable[[str], None],
+    ):
+        from contrastive_ucb.data.replay import ReplayFiles
+        from contrastive_ucb.evaluation.rollouts import evaluation_steps, n_evaluations
+
+        self.training, self.trainer = training, trainer
+        self.eval_episodes, self.say = eval_episodes, say
+        self.points = evaluation_steps(training.steps, n_evaluations(training.env))
+        self.files = ReplayFiles(folder / "replay")
+        # Replay files of the checkpoints that are kept
+        self.pieces: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self.eval_log = folder / "eval.jsonl"
+        self.evaluations: list[dict[str, Any]] = []  # the lines of eval.jsonl
+        self.offset = 0  # bytes of eval.jsonl in the checkpoint that was loaded
+        self.idle = 0.0  # seconds of evaluations between steps
+
+    @property
+    def step(self) -> int:
+        """Environment steps so far."""
+        return self.trainer.n_steps
+
+    @property
+    def position(self) -> int:
+        """Steps, and updates between two steps."""
+        return self.trainer.position
+
+    def events(self) -> Iterator[Event]:
+        """The events of the trainer; evaluations take place between them."""
+        JsonlListener(self.eval_log, self.offset).close()  # drops what was written afterwards
+        lines = self.eval_log.read_text(encoding="utf-8").splitlines()
+        self.evaluations = [json.loads(line) for line in lines]
+        for line in self.evaluations:
+            if line["episodes"] != self.eval_episodes:
+                raise UserError(
+                    f"step {line['step']} was evaluated with {line['episodes']} episodes, not"
+                    f" {self.eval_episodes}; resume the run with --eval-episodes {line['episodes']}"
+                )
+        for point in self.points:
+            yield from self.trainer.run(point)
+            if point != self.training.steps:  # the final weights are saved before
+                began = time.monotonic()
+                self.evaluate(point)
+                self.idle += time.monotonic() - began
+
+    def evaluate(self, point: int) -> None:
+        """Evaluate the present weights at step `point`, unless eval.jsonl has the result already.
+
+        Evaluations are numbered from the last to the first, so that the final one plays the same
+        episodes as `cucb eval`.
+        """
+        from contrastive_ucb.evaluation.rollouts import digest, evaluate
+
+        if any(line["step"] == point for line in self.evaluations):
+            return
+        scores = evaluate(
+            self.trainer.agent,
+            self.training.env,
+            self.training.seed,
+            self.eval_episodes,
+            self.trainer.config.eval_epsilon,
+            len(self.points) - 1 - self.points.index(point),
+            self.trainer.config.atari,
+        )
+        result = {**digest(scores), "scores": scores.tolist()}
+        self.evaluations.append({"step": point, **result})
+        with closing(JsonlListener(self.eval_log, self.eval_log.stat().st_size)) as log:
+            log.write(point, result)
+            log.sync()
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        """The state for the checkpoint; new entries of the replay memory are written to files."""
+        self.trainer.agent.check_finite()  # checkpoints contain finite weights only
+        self._prune()
+        replay = self.files.save(self.trainer.replay)
+        self.pieces.append({"pieces": replay["pieces"]})
+        evaluations = {"offset": self.eval_log.stat().st_size}
+        return {"trainer": self.trainer.state_dict(), "replay": replay, "evaluations": evaluations}
+
+    def _prune(self) -> None:
+        """Remove replay files to which no checkpoint refers."""
+        if len(self.pieces) == KEPT:  # otherwise there may be a checkpoint that is not among them
+            self.files.prune(self.pieces)
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        (state,) = states
+        self.trainer.load_state_dict(state["trainer"])
+        self.files.load(self.trainer.replay, state["replay"])
+        self.pieces.append({"pieces": state["replay"]["pieces"]})
+        self.offset = state["evaluations"]["offset"]
+
+    def summary(self, seed: int) -> dict[str, Any]:
+        """Evaluate the final weights and summarize the run."""
+        from contrastive_ucb.envs.deepsea import DeepSeaGrid, solved_at
+        from contrastive_ucb.evaluation.rollouts import summarize_evaluations
+
+        self.say(f"playing {self.eval_episodes} episodes to evaluate the final weights")
+        self.evaluate(self.training.steps)
+        self._prune()
+        summary = self.training.summary(self.trainer)
+        summary |= {"evaluation": summarize_evaluations(self.evaluations)}
+        precision = getattr(self.training.config, "precision", "float32")
+        if precision != "float32":
+            summary["precision"] = precision
+        if isinstance(self.trainer.env, DeepSeaGrid):
+            summary["solved_at"] = solved_at(self.trainer.returns)
+        return summary
 
 
 @cache
