@@ -113,11 +113,20 @@ class FiniteEnv:
         initial: ArrayLike | int | None = None,
         **options: Any,
     ) -> Self:
-        """The environment with P_h(s'|z) = psi_h(s')' phi_h(z), for non-negative factors.
+        """Make an environment with P_h(s'|z) = psi_h(s')' phi_h(z), for non-negative factors.
 
-        features  phi  (H, S, *A, d)
-        measures  psi  (H, d, S)
-        options   reward_scale, name, render_mode as in the class
+        Args:
+            features: phi, shape (H, S, A, d); in a game (H, S, A1, A2, d).
+            measures: psi, shape (H, d, S).
+            rewards: Mean rewards, as in the class.
+            initial: Distribution of the first state, as in the class.
+            **options: reward_scale, rank, name and render_mode, as in the class.
+
+        Returns:
+            The environment. Its rank is d unless `rank` is given.
+
+        Raises:
+            ValueError: A factor has a negative entry, or the rows of the product do not sum to 1.
         """
         phi = _numbers("features", features, (*cls.axes, "d"))
         _check_shape("features", phi, (*np.shape(rewards), phi.shape[-1]), "rewards")
@@ -126,7 +135,19 @@ class FiniteEnv:
 
     @classmethod
     def load(cls, path: str | Path, *, rank: int | None = None) -> Self:
-        """Read an .npz file with `transitions`, `rewards` and optionally the other arrays."""
+        """Read an environment from an .npz file.
+
+        Args:
+            path: A file with the arrays `transitions` and `rewards`, and optionally `initial` and
+                `reward_scale`, for example from `np.savez(path, transitions=P, rewards=r)`.
+            rank: d, the dimension of the features to learn, if known.
+
+        Returns:
+            The environment.
+
+        Raises:
+            ValueError: The file cannot be read, or an array is missing, unknown or invalid.
+        """
         arrays: dict[str, Any] = _read_npz(path, partial(npy.read_array, allow_pickle=False))
         if unknown := set(arrays) - set(ARRAYS):
             raise ValueError(
@@ -136,7 +157,9 @@ class FiniteEnv:
 
     @property
     def transitions(self) -> Array:
-        """The dense table P_h(s'|z), (H, S, *A, S); for small problems only."""
+        """The dense table P_h(s'|z), shape (H, S, A, S), or (H, S, A1, A2, S) in a game; for small
+        problems only.
+        """
         return self.kernel.table().reshape(*self.rewards.shape, self.n_states)
 
     def render(self) -> str | None:
