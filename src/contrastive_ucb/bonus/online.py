@@ -42,10 +42,9 @@ UPDATE_DIM = 128  # the d from which updating the factor by one row is faster
 
 
 class EllipticalBonus:
-    """The elliptical bonus gamma sqrt(phi' inv(Sigma) phi) with incremental updates (lines 9 and
-    10).
+    """The elliptical bonus gamma sqrt(phi' inv(Sigma) phi), updated with every visit.
 
-    Sigma = ridge I + the sum of phi phi' over all observed features.
+    Sigma = ridge I + the sum of phi phi' over all observed features (Algorithm 1, lines 9 and 10).
 
     Args:
         dim: d, the dimension of the features.
