@@ -256,8 +256,8 @@ class DeepAgent:
         """Choose the best actions for one observation or several.
 
         Args:
-            observation: Stacked frames, oldest first, shape (stack * C, ...) or (n, stack * C,
-                ...).
+            observation: Stacked frames, oldest first and channels first, of shape (stack * C, ...)
+                or (n, stack * C, ...).
             state: Returned unchanged, for compatibility with Stable-Baselines3.
             episode_start: Ignored.
             deterministic: If False, a fraction `eval_epsilon` of the actions is uniform, as in
