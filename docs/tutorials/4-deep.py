@@ -13,10 +13,10 @@
 # %% [markdown]
 # # 4. A deep agent and its bonus: SPR-UCB
 #
-# SPR-UCB is Rainbow with self-predictive representations (SPR) and the bonus of tutorial 1. The
-# feature φ is a layer of the Q-network, and the bonus is added to the targets of Q-learning. You
-# train it on DeepSea, where exploration decides, and on MinAtar, and watch the bonus while it
-# learns. This page needs the extra `minatar` and takes about two minutes.
+# SPR-UCB is Rainbow with self-predictive representations (SPR) and the elliptical bonus of
+# tutorial 1. The feature φ is a layer of the Q-network, and the bonus is added to the targets of
+# Q-learning. You train it on DeepSea, where exploration decides, and on MinAtar, and watch the
+# bonus while it learns. This page needs the extra `minatar` and takes about two minutes.
 #
 # ## DeepSea
 #

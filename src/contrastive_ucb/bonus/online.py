@@ -42,13 +42,36 @@ UPDATE_DIM = 128  # the d from which updating the factor by one row is faster
 
 
 class EllipticalBonus:
-    """scale * sqrt(phi' inv(Sigma) phi), where Sigma = ridge I + the sum of observed phi phi'.
+    """The elliptical bonus gamma sqrt(phi' inv(Sigma) phi), updated with every visit.
 
-    dim     d, the dimension of the features
-    scale   gamma
-    ridge   lambda; a smaller ridge means larger bonuses before the first visits
-    cap     the largest bonus, 2H in Algorithm 1; default: no cap
-    blocks  number of actions with their own block of Sigma; 1 if the features depend on the action
+    Sigma = ridge I + the sum of phi phi' over all observed features (Algorithm 1, lines 9 and 10).
+
+    Args:
+        dim: d, the dimension of the features.
+        scale: gamma.
+        ridge: lambda; a smaller ridge means larger bonuses before the first visits.
+        cap: The largest bonus, 2H in Algorithm 1; by default there is no cap.
+        blocks: Number of actions with their own block of Sigma; 1 if the features depend on the
+            action.
+
+    Attributes:
+        sigma: Sigma, shape (blocks, d, d).
+        chol: The Cholesky factors of Sigma, shape (blocks, d, d).
+        n_seen: Number of observed features.
+
+    Raises:
+        ValueError: An argument is out of range.
+
+    Examples:
+        >>> import torch
+        >>> import contrastive_ucb as cu
+        >>> bonus = cu.EllipticalBonus(dim=2, scale=1.0)
+        >>> phi = torch.tensor([1.0, 0.0])
+        >>> bonus(phi)
+        tensor(1.)
+        >>> bonus.observe(phi.repeat(3, 1))  # three visits
+        >>> bonus(phi)
+        tensor(0.5000)
     """
 
     dtype = torch.float64  # of all computations
@@ -77,10 +100,15 @@ class EllipticalBonus:
 
     @torch.no_grad()
     def observe(self, features: Tensor, block: Tensor | None = None, weight: float = 1.0) -> None:
-        """Sigma += weight * sum of phi phi'.
+        """Add visits: Sigma += weight * the sum of phi phi'.
 
-        features  (..., d)
-        block     (...)     the action of each feature, if there are several blocks
+        Args:
+            features: phi, shape (..., d).
+            block: The action of each feature, shape (...), if there are several blocks.
+            weight: Weight of each visit.
+
+        Raises:
+            ArithmeticError: A feature has a NaN or infinite entry.
         """
         if not 0 <= weight < inf:
             raise ValueError(f"weight must be at least 0 and finite, got {weight}")
@@ -93,7 +121,15 @@ class EllipticalBonus:
 
     @torch.no_grad()
     def __call__(self, features: Tensor, block: Tensor | None = None) -> Tensor:
-        """The bonus of each feature, without a gradient.   (..., d) -> (...)"""
+        """Compute the bonus of each feature, without a gradient.
+
+        Args:
+            features: phi, shape (..., d).
+            block: The action of each feature, shape (...), if there are several blocks.
+
+        Returns:
+            Bonuses of shape (...), in the data type of the features.
+        """
         rows = self._rows(features)
         bonuses = rows.new_empty(len(rows))
         for action, index in self._by_block(features, block):
@@ -102,7 +138,14 @@ class EllipticalBonus:
 
     @torch.no_grad()
     def of_all(self, features: Tensor) -> Tensor:
-        """The bonus of every action, for features without actions.   (..., d) -> (..., blocks)"""
+        """Compute the bonus of every action, for features that do not depend on the action.
+
+        Args:
+            features: phi(s), shape (..., d).
+
+        Returns:
+            Bonuses of shape (..., blocks).
+        """
         rows = self._rows(features).expand(self.blocks, -1, -1)
         bonuses = self._bonus(rows, self.chol).mT  # (n, blocks)
         return bonuses.reshape(*features.shape[:-1], self.blocks).to(features.dtype)
@@ -112,6 +155,11 @@ class EllipticalBonus:
         """Replace Sigma by ridge I + weight * the sum of phi phi' over these features.
 
         Needed periodically if the features are learned, because Sigma sums outdated features.
+
+        Args:
+            features: phi, shape (..., d).
+            block: The action of each feature, shape (...), if there are several blocks.
+            weight: Weight of each visit.
         """
         self._reset()
         self.observe(features, block, weight)
@@ -123,6 +171,11 @@ class EllipticalBonus:
         return float((log_det(self.chol) - start).sum())
 
     def state_dict(self) -> dict[str, Any]:
+        """Return Sigma, its factor and the number of visits.
+
+        Returns:
+            A dictionary of tensors and numbers.
+        """
         return {
             "sigma": self.sigma.clone(),
             "chol": self.chol.clone(),
@@ -131,6 +184,11 @@ class EllipticalBonus:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what `state_dict` returned, into a bonus with the same dim, blocks and ridge.
+
+        Args:
+            state: The dictionary.
+        """
         sigma = torch.as_tensor(state["sigma"])
         if state["ridge"] != self.ridge:
             raise ValueError(

@@ -36,15 +36,33 @@ LARGEST = 4096  # the largest d of a flattened observation; a block of Sigma the
 
 
 class BonusWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Adds scale * sqrt(phi' inv(Sigma) phi) to the reward of (s_t, a_t), after counting the visit.
+    """Adds the elliptical bonus to the reward of an environment, for agents that cannot be changed.
 
-    env       any environment with Discrete actions
-    features  maps an observation to its feature (d,); None flattens it (discrete ones to one-hot)
-    scale     gamma; an upper bound of the bonus, since visits are counted first
-    ridge     lambda; if it is small compared with |phi|^2, the first bonus is close to `scale`
+    The reward of `step` is `info["raw_reward"] + info["bonus"]`, where the bonus of (s_t, a_t) is
+    computed after counting the visit. A reset does not clear the counts, so rewards are not
+    determined by the seed, and `spec` marks the environment as nondeterministic.
 
-    `bonus` is the `EllipticalBonus`, with one block of Sigma per action. A reset does not clear it,
-    so rewards are not determined by the seed, and `spec` marks the environment as nondeterministic.
+    Args:
+        env: Any environment with Discrete actions.
+        features: Maps an observation to its feature (d,); None flattens it (discrete ones to
+            one-hot).
+        scale: gamma, an upper bound of the bonus.
+        ridge: lambda; if it is small compared with |phi|^2, the first bonus is close to `scale`.
+
+    Attributes:
+        bonus: The `EllipticalBonus`, with one block of Sigma per action.
+
+    Raises:
+        ValueError: The actions are not Discrete, or observations cannot be flattened.
+
+    Examples:
+        >>> import gymnasium
+        >>> import contrastive_ucb as cu
+        >>> env = cu.BonusWrapper(gymnasium.make("CartPole-v1"), scale=0.1)
+        >>> observation, info = env.reset(seed=0)
+        >>> observation, reward, terminated, truncated, info = env.step(0)
+        >>> reward == info["raw_reward"] + info["bonus"]
+        True
     """
 
     def __init__(
@@ -94,16 +112,29 @@ class BonusWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
 
         Needed periodically if `features` is learned, because Sigma sums outdated features. Pass the
         pairs that the agent stores, such as those in its replay memory.
+
+        Args:
+            observations: Observations of the environment.
+            actions: The action taken at each observation.
         """
         rows = [self._feature(observation) for observation in observations]
         blocks = torch.tensor([int(action) - self._first_action for action in actions])
         self.bonus.rebuild(torch.stack(rows), blocks)
 
     def state_dict(self) -> dict[str, Any]:
-        """The counts, without the state of the episode."""
+        """Return the counts, without the state of the episode.
+
+        Returns:
+            A dictionary of tensors and numbers.
+        """
         return {"bonus": self.bonus.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what `state_dict` returned.
+
+        Args:
+            state: The dictionary.
+        """
         self.bonus.load_state_dict(state["bonus"])
 
     @torch.no_grad()

@@ -32,12 +32,30 @@ SHARPNESS = 3.0  # of the features as functions of the state
 
 
 class ContinuousMDP(ObservedMDP):
-    """States in [0, 1], A actions, rank d, H steps; the first state is uniform.
+    """A low-rank MDP with states in [0, 1], A actions and H steps; the first state is uniform.
 
-    amplitude  a in (0, sqrt(d) - 1), at most 1: the deviation of the densities from uniform. Near
-               sqrt(d) - 1 the features are close to the center of the simplex (`purity` near 0)
-               and actions have little effect.
-    nodes      G, of the quadrature; at least 4 d, since the highest frequency is d
+    The densities psi_j(s') = 1 + a cos(2 pi j s') and the features phi_h(s,a), which lie in the
+    simplex, satisfy Assumption 2.1 of the paper up to the factor 1 + a. Values are computed by
+    quadrature; with 1,024 nodes the error of V* is at most 1e-6.
+
+    Args:
+        n_actions: A.
+        rank: d.
+        horizon: H.
+        amplitude: a in (0, sqrt(d) - 1), at most 1, the deviation of the densities from uniform.
+            Near sqrt(d) - 1 actions have little effect.
+        seed: Seed of the random features and rewards.
+        nodes: Number of quadrature nodes, at least 4 d.
+
+    Raises:
+        ValueError: The amplitude is out of range, or there are too few nodes.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> env = cu.ContinuousMDP(n_actions=2, rank=4, horizon=3)
+        >>> observation, info = env.reset(seed=0)
+        >>> observation.shape
+        (1,)
     """
 
     reveals_reward = True
@@ -83,14 +101,29 @@ class ContinuousMDP(ObservedMDP):
         self._set_spaces()
 
     def features(self, step: int, states: Array) -> Array:
-        """phi_h(s, a) for states (n,)   (n, A, d)"""
+        """Compute phi_h(s,a) for all actions.
+
+        Args:
+            step: h, from 0.
+            states: States, shape (n,).
+
+        Returns:
+            Features of shape (n, A, d).
+        """
         angle = 2 * np.pi * (states[:, None, None] - self.centers[step])
         pure = np.exp(SHARPNESS * np.cos(angle))
         pure /= pure.sum(-1, keepdims=True)
         return np.asarray(1 / self.rank + self.purity * (pure - 1 / self.rank))
 
     def measures(self, states: Array) -> Array:
-        """psi_j(s'), the same at every step, for states (n,)   (d, n)"""
+        """Compute the densities psi_j(s'), which are the same at every step.
+
+        Args:
+            states: States, shape (n,).
+
+        Returns:
+            Densities of shape (d, n).
+        """
         order = np.arange(1, self.rank + 1)[:, None]
         return np.asarray(1 + self.amplitude * np.cos(2 * np.pi * order * states))
 

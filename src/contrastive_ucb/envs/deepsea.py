@@ -23,9 +23,26 @@ CELL = 16  # pixels per cell in rendered images
 
 
 class DeepSea(TabularMDP):
-    """N steps on N columns; moving right in the last cell pays 1; V* = 1 (0.01 without it).
+    """DeepSea of bsuite as a finite MDP: N steps on N columns; V* = 1 (0.01 without the treasure).
 
-    `right` (N, N) is the action that moves right in each cell (row, column).
+    The row is the step and the column is the state. Only N moves to the right reach the treasure,
+    which pays 1. Every step earns 0.01/N, except moves to the right, which pay 0.
+
+    Args:
+        size: N.
+        seed: Seed of the action that moves right in each cell.
+        render_mode: "ansi" makes `render` return a line of text; None switches rendering off.
+
+    Attributes:
+        right: The action that moves right in each cell (row, column), shape (N, N).
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> env = cu.DeepSea(size=5)
+        >>> env.n_states, env.horizon
+        (5, 5)
+        >>> round(cu.optimal_value(env), 6)
+        1.0
     """
 
     reveals_reward = False

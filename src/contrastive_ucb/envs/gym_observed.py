@@ -36,12 +36,27 @@ GymEnv = gymnasium.Env[Any, Any]
 
 
 class GymObserved(ObservedMDP):
-    """A Gymnasium environment for H steps; each trajectory is a copy of it with its own seed.
+    """A Gymnasium environment with Box observations and Discrete actions, for H steps.
 
-    env_id                   an id, an environment instance, or a function that makes environments
-    horizon                  H
-    reward_low, reward_high  the rewards that are mapped to 0 and 1; rewards outside are clipped,
-                             with a warning
+    Each trajectory runs in a copy of the environment with its own seed. If an episode ends before
+    H, the last observation is repeated with rewards of 0; one more coordinate marks the end.
+
+    Args:
+        env_id: An id, an environment instance, or a function that makes environments. An agent can
+            be saved only if this is an id.
+        horizon: H; at most the time limit of the environment.
+        reward_low: The reward that is mapped to 0; at most 0.
+        reward_high: The reward that is mapped to 1. Rewards outside of the two bounds are clipped,
+            with a warning.
+
+    Raises:
+        ValueError: The environment cannot be made or copied, has other spaces, or a time limit
+            below `horizon`.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> cu.GymObserved("CartPole-v1", horizon=20)
+        GymObserved(size=5, n_actions=2, H=20)
     """
 
     suggested_alpha = 0.002  # the best of 0.01 and 0.002, with hidden 0 and 32, on CartPole, H = 50

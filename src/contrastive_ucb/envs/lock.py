@@ -23,12 +23,31 @@ SURRENDER = 0.5  # paid by the guard for a wrong gate, which ends the game early
 
 
 class Lock(TabularMDP):
-    """States 0 and 1 are good, 2 .. 1 + n_dead are dead; episodes start in a good state; V* = 1.
+    """A combination lock: at every step only one action stays in the good states; V* = 1.
 
-    The correct action, `combination` (H, 2), is drawn for every step and good state. It moves to
-    either good state with probability 1/2; any other action moves to the dead states, which are
-    absorbing. The correct action pays 1 at the last step; a move from good to dead pays 0.1 with
-    probability 1/2.
+    States 0 and 1 are good, 2 .. 1 + n_dead are dead. Episodes start in a good state. The correct
+    action is drawn for every step and good state. It moves to either good state with probability
+    1/2; any other action moves to the dead states, which are absorbing. The correct action pays 1
+    at the last step; a move from good to dead pays 0.1 with probability 1/2, a distractor. This is
+    the tabular form of the lock of BRIEE (Zhang et al., 2022).
+
+    Args:
+        horizon: H, the length of the combination.
+        n_actions: A.
+        n_dead: Number of dead states; one of them is observed at random.
+        seed: Seed of the combination.
+        render_mode: "ansi" makes `render` return a line of text; None switches rendering off.
+
+    Attributes:
+        combination: The correct action for each step and good state, shape (H, 2).
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> env = cu.Lock(horizon=6, n_actions=5, n_dead=20)
+        >>> env.combination.shape
+        (6, 2)
+        >>> round(cu.optimal_value(env), 6)
+        1.0
     """
 
     reveals_reward = False
@@ -54,21 +73,38 @@ class Lock(TabularMDP):
 
 
 class LockGame(TabularGame):
-    """An intruder (row) chooses keys and a guard (column) chooses gates; states as in `Lock`.
+    """A combination lock for two players: an intruder (row) chooses keys, a guard (column) gates.
 
-    `combination` (H, 2, 2) holds, for every step, good state and player, the correct key a* and
-    the correct gate b*. Both together move to either good state with probability 1/2; any other
-    joint action moves to the dead states, which are absorbing. In a good state the row player gets
+    The states are those of `Lock`. The correct key and the correct gate together move to either
+    good state with probability 1/2; any other joint action moves to the dead states, which are
+    absorbing. In a good state the row player gets
 
-                       correct gate                  wrong gate (the guard surrenders)
-        correct key    0; +1 at the last step        +0.5
-        wrong key      +0.1 with probability 1/2     +0.5
+    | | correct gate | wrong gate (the guard surrenders) |
+    |---|---|---|
+    | correct key | 0; +1 at the last step | +0.5 |
+    | wrong key | +0.1 with probability 1/2 | +0.5 |
 
     Players that have not explored the last step prefer the distractor reward and never surrender.
     A best response to such a guard earns 1, and a best response to such an intruder pays 0.05, so
     the exploitability of the pair is up to 0.95. In equilibrium the guard surrenders at the last
     step or before, since the intruder would otherwise earn 1: the value is 0.5 for every H. Play in
     equilibrium need not reach the last step, but both players have to know its rewards.
+
+    Args:
+        horizon: H.
+        n_actions: (A1, A2), at least 2 each, or one number for both players.
+        n_dead: Number of dead states; one of them is observed at random.
+        seed: Seed of the correct keys and gates.
+        render_mode: "ansi" makes `render` return a line of text; None switches rendering off.
+
+    Attributes:
+        combination: The correct key and gate for each step and good state, shape (H, 2, 2).
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> game = cu.LockGame(horizon=3, n_actions=2)
+        >>> round(cu.nash_value(game), 6)
+        0.5
     """
 
     reveals_reward = False

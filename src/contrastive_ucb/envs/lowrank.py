@@ -23,11 +23,26 @@ CONCENTRATION = 0.3  # of both Dirichlet distributions; small values are peaked
 class LowRankMDP(TabularMDP):
     """A random MDP of rank d that starts in state 0; the same seed gives the same MDP.
 
-    reward "sparse"  1 for one action in a tenth of the states at the last step, 0 elsewhere. These
-                     are the most likely states after the first latent of the previous step, so a
-                     policy has to reach that latent; a uniform policy earns little.
-    reward "linear"  r_h(s,a) = theta_h' phi_h(s,a), theta_h ~ U[0,1]^d, as in linear MDPs. A
-                     uniform policy already earns most of V*.
+    P_h = phi_h psi_h (Assumption 2.1 of the paper) with phi_h(s,a) ~ Dirichlet(0.3) over d latents,
+    and psi_h,j ~ Dirichlet(0.3) over the S states for each latent j.
+
+    Args:
+        n_states: S.
+        n_actions: A.
+        rank: d.
+        horizon: H.
+        seed: Seed of the random transitions and rewards.
+        reward: "sparse" pays 1 for one action in a tenth of the states at the last step, else 0.
+            They are the most likely states after the first latent of the previous step, so a policy
+            has to reach that latent. "linear" pays r_h(s,a) = theta_h' phi_h(s,a) with
+            theta_h ~ U[0,1]^d, as in linear MDPs; a uniform policy already earns most of V*.
+        render_mode: "ansi" makes `render` return a line of text; None switches rendering off.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> env = cu.LowRankMDP(n_states=8, n_actions=2, rank=3, horizon=4, seed=1)
+        >>> env.transitions.shape
+        (4, 8, 2, 8)
     """
 
     def __init__(
@@ -58,9 +73,22 @@ class LowRankMDP(TabularMDP):
 
 
 class LowRankGame(TabularGame):
-    """A random game of rank d that starts in state 0; the same seed gives the same game.
+    """A random zero-sum game of rank d that starts in state 0; the same seed gives the same game.
 
-    n_actions is (A1, A2), or one number for both players; r_h(s,a,b) ~ U[-1,1] independently.
+    The transitions are drawn as in `LowRankMDP`; the rewards r_h(s,a,b) ~ U[-1,1] are independent.
+
+    Args:
+        n_states: S.
+        n_actions: (A1, A2), or one number for both players.
+        rank: d.
+        horizon: H.
+        seed: Seed of the random transitions and rewards.
+        render_mode: "ansi" makes `render` return a line of text; None switches rendering off.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> cu.LowRankGame(n_states=6, n_actions=(3, 2), rank=3)
+        LowRankGame(n_states=6, n_actions=(3, 2), horizon=3, rank=3)
     """
 
     def __init__(

@@ -50,7 +50,24 @@ class RichLockEnv(EmissionEnv):
 
 
 class RichLock(RichLockEnv, ObservedMDP):
-    """One player; solved when five evaluations in a row of 20 episodes each all return 1."""
+    """`Lock` with rich observations: no two observations are equal, so states cannot be counted.
+
+    The one-hot vectors of the latent state and of the step, plus Gaussian noise, are rotated by a
+    Hadamard matrix (Zhang et al., 2022). An agent has solved it when five evaluations in a row of
+    20 episodes each all return 1.
+
+    Args:
+        horizon: H, the length of the combination.
+        n_actions: A.
+        seed: Seed of the combination.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> env = cu.RichLock(horizon=6)
+        >>> observation, info = env.reset(seed=0)
+        >>> observation.shape
+        (16,)
+    """
 
     solved_return = 1.0
     # Of 0, 0.5, 1.5 and 2 (H = 24, seed 0), 0.5 was fastest: two to three rounds per step, where 0
@@ -69,6 +86,16 @@ class RichLockGame(RichLockEnv):
 
     A wrong key and a wrong gate lead to the same dead state with different rewards, so the reward
     is not a function of the next state and has to be predicted, too.
+
+    Args:
+        horizon: H.
+        n_actions: (A1, A2), or one number for both players.
+        seed: Seed of the correct keys and gates.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> cu.RichLockGame(horizon=4, n_actions=3)
+        RichLockGame(size=8, n_actions=(3, 3), H=4)
     """
 
     suggested = MappingProxyType({"foresee_reward": "on"})

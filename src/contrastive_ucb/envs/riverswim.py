@@ -15,9 +15,23 @@ DRIFT, STAY, AHEAD = 0.05, 0.6, 0.35  # swimming right in the middle of the rive
 
 
 class RiverSwim(TabularMDP):
-    """A chain of states; action 0 moves left with certainty, action 1 swims to the right.
+    """A chain of states; action 0 moves left with certainty, action 1 swims right, upstream.
 
     Episodes start at the left bank. Action 0 pays 0.005 there; action 1 pays 1 at the right bank.
+    From Strehl and Littman (2008), with the probabilities of Osband et al. (2013).
+
+    Args:
+        n_states: S, at least 2.
+        horizon: H.
+        render_mode: "ansi" makes `render` return a line of text; None switches rendering off.
+
+    Examples:
+        >>> import numpy as np
+        >>> import contrastive_ucb as cu
+        >>> env = cu.RiverSwim(n_states=6, horizon=20)
+        >>> always_right = np.ones((20, 6), dtype=int)
+        >>> cu.suboptimality(env, always_right) < 0.01
+        True
     """
 
     suggested_alpha = 0.1  # rewards are frequent, so a bonus proportional to H is too large

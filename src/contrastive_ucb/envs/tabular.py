@@ -217,14 +217,43 @@ class FiniteEnv:
 
 
 class TabularMDP(FiniteEnv, gymnasium.Env[IntArray, np.int64]):
-    """A finite MDP with H steps; it observes (step, state) and terminates after H steps.
+    """A finite MDP with H steps, given by arrays.
 
-    transitions   (H, S, A, S)  P_h(s'|s,a), rows sum to 1; or a Kernel over z = s * A + a
-    rewards       (H, S, A)     mean reward r_h(s,a) in [0, 1]
-    initial       (S,)          distribution of the first state, or a state; None means state 0
-    reward_scale  (H, S, A)     the observed reward is this value with probability
-                                rewards / reward_scale, else 0; None: the mean is observed
-    rank                        d of the factorization to learn, if known
+    It is a Gymnasium environment: an observation is (step, state), and an episode terminates after
+    H steps.
+
+    Args:
+        transitions: P_h(s'|s,a), shape (H, S, A, S); rows sum to 1. For a factorized kernel use
+            `from_factors`.
+        rewards: Mean rewards r_h(s,a) in [0, 1], shape (H, S, A).
+        initial: Distribution of the first state, shape (S,), or one state; None means state 0.
+        reward_scale: Shape (H, S, A). The observed reward is this value with probability
+            rewards / reward_scale, else 0. None: the mean is observed.
+        rank: d, the dimension of the features to learn, if known.
+        name: Name of the environment in messages and results.
+        render_mode: "ansi" makes `render` return a line of text; None switches rendering off.
+
+    Attributes:
+        horizon: H, the number of steps.
+        n_states: S.
+        n_actions: A.
+
+    Raises:
+        ValueError: An array is invalid; the message names the first invalid entry.
+
+    Examples:
+        >>> import numpy as np
+        >>> import contrastive_ucb as cu
+        >>> transitions = np.full((3, 5, 2, 5), 1 / 5)  # H = 3, S = 5, A = 2
+        >>> rewards = np.zeros((3, 5, 2))
+        >>> rewards[2, :, 1] = 1
+        >>> env = cu.TabularMDP(transitions, rewards, rank=1)
+        >>> env
+        TabularMDP(n_states=5, n_actions=2, horizon=3, rank=1)
+        >>> observation, info = env.reset(seed=0)
+        >>> observation.tolist()  # step and state
+        [0, 0]
+        >>> observation, reward, terminated, truncated, info = env.step(1)
     """
 
     axes = ("H", "S", "A")
@@ -249,14 +278,45 @@ class TabularMDP(FiniteEnv, gymnasium.Env[IntArray, np.int64]):
 
 
 class TabularGame(FiniteEnv, ParallelEnv):
-    """A zero-sum game of two players with H steps; both observe (step, state).
+    """A zero-sum game of two players with H steps, given by arrays.
 
-    transitions   (H, S, A1, A2, S)  P_h(s'|s,a,b), rows sum to 1; or a Kernel over z
-    rewards       (H, S, A1, A2)     mean reward r_h(s,a,b) of the row player in [-1, 1]
-    initial       (S,)               distribution of the first state, or a state; None: state 0
-    reward_scale  (H, S, A1, A2)     the observed reward is this value with probability
-                                     rewards / reward_scale, else 0; None: the mean is observed
-    rank                             d of the factorization to learn, if known
+    The row player (actions a) maximizes the sum of the rewards and the column player (actions b)
+    minimizes it. Both observe (step, state) and choose simultaneously. With the extra `games` it
+    is a PettingZoo parallel environment with the agents "row" and "column"; without it, the methods
+    are the same.
+
+    Args:
+        transitions: P_h(s'|s,a,b), shape (H, S, A1, A2, S); rows sum to 1. For a factorized kernel
+            use `from_factors`.
+        rewards: Mean rewards r_h(s,a,b) of the row player in [-1, 1], shape (H, S, A1, A2).
+        initial: Distribution of the first state, shape (S,), or one state; None means state 0.
+        reward_scale: Shape (H, S, A1, A2). The observed reward is this value with probability
+            rewards / reward_scale, else 0. None: the mean is observed.
+        rank: d, the dimension of the features to learn, if known.
+        name: Name of the game in messages and results.
+        render_mode: "ansi" makes `render` return a line of text; None switches rendering off.
+
+    Attributes:
+        horizon: H, the number of steps.
+        n_states: S.
+        n_actions: The pair (A1, A2).
+
+    Raises:
+        ValueError: An array is invalid; the message names the first invalid entry.
+
+    Examples:
+        Matching pennies, played twice:
+
+        >>> import numpy as np
+        >>> import contrastive_ucb as cu
+        >>> rewards = np.tile([[1.0, -1.0], [-1.0, 1.0]], (2, 1, 1, 1))  # H = 2, S = 1
+        >>> game = cu.TabularGame(np.ones((2, 1, 2, 2, 1)), rewards, rank=1)
+        >>> observations, infos = game.reset(seed=0)
+        >>> observations, rewards, *_ = game.step({"row": 0, "column": 0})
+        >>> rewards
+        {'row': 1.0, 'column': -1.0}
+        >>> round(cu.nash_value(game), 6)
+        0.0
     """
 
     axes = ("H", "S", "A1", "A2")
@@ -274,7 +334,7 @@ class TabularGame(FiniteEnv, ParallelEnv):
 
     @property
     def agents(self) -> list[str]:
-        """The players of the running episode: both, or none once it is over."""
+        """The players of the current episode: both, or none once it is over."""
         return [] if self._is_over() else list(PLAYERS)
 
     def observation_space(self, agent: str) -> spaces.MultiDiscrete:
@@ -315,11 +375,15 @@ class TabularGame(FiniteEnv, ParallelEnv):
         return self._joint_observation(), rewards, over, dict.fromkeys(PLAYERS, False), infos
 
     def state(self) -> IntArray:
-        """The observation of both players, (step, state)."""
+        """Return the observation of both players.
+
+        Returns:
+            The pair (step, state), shape (2,).
+        """
         return self._observation()
 
     def close(self) -> None:
-        """Required by PettingZoo; there is nothing to release."""
+        """Do nothing; PettingZoo requires this method."""
 
     def _joint_observation(self) -> dict[str, IntArray]:
         return {player: self._observation() for player in PLAYERS}

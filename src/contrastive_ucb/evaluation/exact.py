@@ -31,14 +31,48 @@ from contrastive_ucb.planning.value_iteration import plan, policy_value
 
 
 def optimal_value(mdp: TabularMDP) -> float:
-    """V*, from the initial distribution."""
+    """Compute V*, the largest expected return, from the initial distribution.
+
+    Args:
+        mdp: A finite MDP.
+
+    Returns:
+        V*.
+
+    Raises:
+        ValueError: `mdp` is a game, or has observations instead of states.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> round(cu.optimal_value(cu.Lock(horizon=4)), 6)
+        1.0
+    """
     _check(mdp, TabularMDP)
     _, v = plan(mdp.kernel, mdp.rewards)
     return float(mdp.initial @ v[0])
 
 
 def suboptimality(mdp: TabularMDP, policy: Array | IntArray) -> float:
-    """V* - V^pi from the initial distribution; policy (H, S, A) probabilities or (H, S) actions."""
+    """Compute V* - V^pi from the initial distribution, the regret of one round.
+
+    Args:
+        mdp: A finite MDP.
+        policy: Probabilities (H, S, A), or actions (H, S).
+
+    Returns:
+        The suboptimality, at least 0 up to rounding.
+
+    Raises:
+        ValueError: The policy has another shape, or is not a distribution.
+
+    Examples:
+        >>> import numpy as np
+        >>> import contrastive_ucb as cu
+        >>> env = cu.Lock(horizon=4, n_actions=2)
+        >>> uniform = np.full((4, 3, 2), 1 / 2)
+        >>> 0 < cu.suboptimality(env, uniform) < 1
+        True
+    """
     _check(mdp, TabularMDP)
     given, shape = np.asarray(policy), mdp.rewards.shape
     if given.shape == shape[:2] and given.dtype.kind in "iu":
@@ -67,9 +101,26 @@ class Equilibrium(NamedTuple):
 
 
 def game_value(game: TabularGame, row: ArrayLike, column: ArrayLike | None = None) -> float:
-    """The expected return of the row player.
+    """Compute the expected return of the row player.
 
-    row, column  (H, S, A1) and (H, S, A2), or a joint policy (H, S, A1, A2) as `row` alone
+    Args:
+        game: A finite game.
+        row: Policy of the row player, shape (H, S, A1); without `column` a joint policy
+            (H, S, A1, A2).
+        column: Policy of the column player, shape (H, S, A2).
+
+    Returns:
+        V^sigma from the initial distribution.
+
+    Raises:
+        ValueError: A policy has another shape, or is not a distribution.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> game = cu.LockGame(horizon=3)
+        >>> row, column, value = cu.nash(game)
+        >>> abs(cu.game_value(game, row, column) - value) < 1e-6
+        True
     """
     _check(game, TabularGame)
     if column is None:
@@ -92,13 +143,50 @@ def best_responses(game: TabularGame, row: ArrayLike, column: ArrayLike) -> tupl
 
 
 def exploitability(game: TabularGame, row: ArrayLike, column: ArrayLike) -> float:
-    """The duality gap V^{br(nu),nu} - V^{pi,br(pi)}: 0 for a Nash equilibrium, up to rounding."""
+    """Compute the duality gap V^{br(nu),nu} - V^{pi,br(pi)}, which is 0 for a Nash equilibrium.
+
+    Args:
+        game: A finite game.
+        row: pi, the policy of the row player, shape (H, S, A1).
+        column: nu, the policy of the column player, shape (H, S, A2).
+
+    Returns:
+        The sum of what both players gain by best responses, at least 0 up to rounding.
+
+    Raises:
+        ValueError: A policy has another shape, or is not a distribution.
+
+    Examples:
+        >>> import numpy as np
+        >>> import contrastive_ucb as cu
+        >>> game = cu.LockGame(horizon=3, n_actions=2, n_dead=1)
+        >>> uniform = np.full((3, 3, 2), 1 / 2)
+        >>> cu.exploitability(game, uniform, uniform) > 0.1
+        True
+    """
     above, below = best_responses(game, row, column)
     return above - below
 
 
 def nash(game: TabularGame) -> Equilibrium:
-    """A Nash equilibrium by backward induction; all Nash equilibria have the same value."""
+    """Compute a Nash equilibrium by backward induction; all Nash equilibria have the same value.
+
+    Args:
+        game: A finite game.
+
+    Returns:
+        A named tuple: `row` (H, S, A1), `column` (H, S, A2) and `value`.
+
+    Raises:
+        ValueError: `game` is an MDP, or has observations instead of states.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> game = cu.LowRankGame(horizon=2)
+        >>> row, column, value = cu.nash(game)
+        >>> cu.exploitability(game, row, column) < 1e-6
+        True
+    """
     _check(game, TabularGame)
     rewards = game.rewards.reshape(game.horizon, game.n_states, -1)
     v, row, column = plan_nash(game.kernel, rewards, game.n_actions)
@@ -106,7 +194,22 @@ def nash(game: TabularGame) -> Equilibrium:
 
 
 def nash_value(game: TabularGame) -> float:
-    """V_Nash, the value of the game for the row player."""
+    """Compute V_Nash, the value of the game for the row player.
+
+    Args:
+        game: A finite game.
+
+    Returns:
+        V_Nash from the initial distribution.
+
+    Raises:
+        ValueError: `game` is an MDP, or has observations instead of states.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> round(cu.nash_value(cu.LockGame(horizon=2)), 6)
+        0.5
+    """
     return nash(game).value
 
 

@@ -84,19 +84,36 @@ def solve_cce(
     start: ArrayLike | None = None,
     objective: Objective = "any",
 ) -> CCE:
-    """One coarse correlated equilibrium per game, for one game or any batch of them.
+    """Compute one coarse correlated equilibrium (CCE) per game, for one game or a batch of games.
 
-    q_upper, q_lower  (..., A1, A2)  maximized by the row player, minimized by the column player
-    tolerance                        largest accepted gap; at least 2e-13 of the largest payoff,
-                                     since smaller gaps may be rounding errors
-    start             (..., A1, A2)  a guess, for example the answer of the previous round
-    objective                        "any" takes the first equilibrium; "tight" minimizes
-                                     <sigma, U - L> over all of them by linear programming; if a
-                                     program fails, the other stages solve the game and `stage` is
-                                     not "linear-program"
+    The measured gap of each answer is returned with it; the paper calls its limit iota (Algorithm
+    2, line 15). The answer to a game does not depend on the batch, except in linear programs, which
+    the games along the last leading axis share.
 
-    The answer to a game does not depend on the batch, except in linear programs, which the games
-    along the last leading axis share.
+    Args:
+        q_upper: Payoffs that the row player maximizes, shape (..., A1, A2).
+        q_lower: Payoffs that the column player minimizes, shape (..., A1, A2).
+        tolerance: Largest accepted gap; at least 2e-13 of the largest payoff is always accepted,
+            since smaller gaps may be rounding errors.
+        start: A guess (..., A1, A2), for example the answer of the previous round.
+        objective: "any" takes the first equilibrium. "tight" minimizes the sum of
+            sigma (q_upper - q_lower) over all of them by linear programming; if a program fails,
+            the other stages solve the game and `stage` is not "linear-program".
+
+    Returns:
+        An object with the arrays `joint`, the equilibrium sigma (..., A1, A2), `gap` (...), the
+        largest gain of a player from deviating, and `stage` (...), the stage that solved the game.
+
+    Raises:
+        ValueError: An argument is invalid.
+        ArithmeticError: A gap exceeds the tolerance.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> pennies = [[1, -1], [-1, 1]]
+        >>> cce = cu.solve_cce(pennies, pennies)
+        >>> cce.joint.round(6).tolist(), bool(cce.gap <= 1e-7)
+        ([[0.25, 0.25], [0.25, 0.25]], True)
     """
     upper, lower = _checked("q_upper", q_upper), _checked("q_lower", q_lower)
     _check_options(upper, lower, tolerance, objective)
@@ -105,9 +122,27 @@ def solve_cce(
 
 
 def solve_nash(payoff: ArrayLike, tolerance: float = 1e-7) -> Nash:
-    """A Nash equilibrium of each zero-sum game; the row player maximizes.   payoff M (..., A1, A2)
+    """Compute a Nash equilibrium of each zero-sum game, for one game or a batch of games.
 
-    The marginals of a CCE of (M, M) are a Nash equilibrium: its two gains sum to the duality gap.
+    The marginals of a CCE of (M, M) are a Nash equilibrium; its two gains sum to the duality gap.
+
+    Args:
+        payoff: Payoffs M of the row player, who maximizes, shape (..., A1, A2).
+        tolerance: Largest accepted gap.
+
+    Returns:
+        An object with the arrays `row` (..., A1), `column` (..., A2), `value` (...) and `gap`
+        (...), the measured duality gap.
+
+    Raises:
+        ValueError: An argument is invalid.
+        ArithmeticError: A gap exceeds the tolerance.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> nash = cu.solve_nash([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])  # rock, paper, scissors
+        >>> nash.row.round(3).tolist()
+        [0.333, 0.333, 0.333]
     """
     matrix = _checked("payoff", payoff)
     _check_options(matrix, matrix, tolerance, "any")  # errors show the tolerance before halving

@@ -86,14 +86,27 @@ def env_id(env: EnvSource) -> str:
 class DeepAgent:
     """A deep agent and the environment in which it learns.
 
-    env       an id (`Pong`, `MinAtar/Breakout-v1`, `DeepSea-10`, `RichLock-6` or any Gymnasium id),
-              a gymnasium.Env, or a function that returns one
-    algo      one of `cucb algos`
-    bonus     preset of the UCB bonus: `paper`, `reference`, `algorithm-1` or `none`; default: that
-              of the algorithm
-    settings  changes to the algorithm, such as {"n_step": 3, "bonus.scale": 0.5}
-    device    auto takes CUDA if it is available
-    threads   of torch while it learns and plays; by default 2 for large images, otherwise 1
+    It trains exactly as `cucb train`: the same seed, length and threads give the same bits.
+
+    Args:
+        env: An id (`Pong`, `MinAtar/Breakout-v1`, `DeepSea-10`, `RichLock-6` or any Gymnasium id),
+            a gymnasium.Env, or a function that returns one.
+        seed: Seed of all random streams.
+        algo: One of `cucb algos`.
+        bonus: Preset of the UCB bonus: `paper`, `reference`, `algorithm-1` or `none`; by default
+            that of the algorithm.
+        settings: Changes to the algorithm, such as {"n_step": 3, "bonus.scale": 0.5}.
+        device: auto takes CUDA if it is available.
+        threads: Of torch; by default 2 for large images, otherwise 1.
+
+    Raises:
+        ValueError: The environment, the algorithm or a setting is not valid.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> agent = cu.DeepAgent("DeepSea-4", algo="rainbow", settings={"n_step": 3})
+        >>> agent
+        DeepAgent('DeepSea-4', seed=0, algo='rainbow'): 0 steps
     """
 
     kind = "deep"
@@ -152,11 +165,20 @@ class DeepAgent:
         callback: Callback | None = None,
         **unknown: Any,
     ) -> Result:
-        """Learn for `steps` more environment steps (`env_steps` is the same).
+        """Learn for more environment steps.
 
-        resume    use a run folder below `out`: a script that was killed continues when it is
-                  repeated, and a finished run is loaded
-        callback  called with every event (`event.step`, `event.values`); returning False stops
+        Args:
+            env_steps: The same as `steps`.
+            steps: Number of environment steps.
+            resume: Use a run folder below `out`: a script that was killed continues when it is
+                repeated, and a finished run is loaded.
+            out: Folder of the runs, used with `resume`.
+            progress: Show a progress bar.
+            callback: Called with every event (`event.step`, `event.values`); returning False stops.
+            **unknown: Not accepted; an error explains the correct arguments.
+
+        Returns:
+            Curves and a summary of these steps.
         """
         if unknown:
             raise UserError(
@@ -174,11 +196,17 @@ class DeepAgent:
             return self._learn_here(length, progress, callback)
 
     def evaluate(self, episodes: int = 20, epsilon: float | None = None) -> dict[str, Any]:
-        """Raw scores of whole episodes without noise, bonus and augmentation: mean, median, scores.
+        """Play whole episodes without noise, bonus and augmentation.
 
         The episodes are those of `cucb eval` and the same in every call.
 
-        epsilon  fraction of uniform actions; by default that of the algorithm
+        Args:
+            episodes: Number of episodes.
+            epsilon: Fraction of uniform actions; by default that of the algorithm.
+
+        Returns:
+            A dictionary with the `mean` and `median` raw score, the number of `episodes` and all
+            `scores`.
         """
         trainer = self.trainer
         epsilon = trainer.config.eval_epsilon if epsilon is None else epsilon
@@ -224,10 +252,18 @@ class DeepAgent:
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[IntArray, Any]:
-        """The best actions for one observation (stack * C, ...) or several (n, stack * C, ...).
+        """Choose the best actions for one observation or several.
 
-        With `deterministic=False` a fraction `eval_epsilon` of them is uniform, as in evaluations.
-        `state` and `episode_start` are accepted for compatibility and ignored.
+        Args:
+            observation: Stacked frames, oldest first and channels first, of shape (stack * C, ...)
+                or (n, stack * C, ...).
+            state: Returned unchanged, for compatibility with Stable-Baselines3.
+            episode_start: Ignored.
+            deterministic: If False, a fraction `eval_epsilon` of the actions is uniform, as in
+                evaluations.
+
+        Returns:
+            The actions, and `state`.
         """
         inputs, raw = self.trainer.agent.inputs, np.asarray(observation)
         shape, kind = inputs.shape, inputs.dtype
@@ -250,7 +286,14 @@ class DeepAgent:
         return actions.reshape(seen.shape[: seen.ndim - len(shape)]), state
 
     def save(self, folder: str | Path) -> Path:
-        """Save agent and replay memory in `folder`, replacing an agent that was saved there."""
+        """Save agent and replay memory; `contrastive_ucb.load` loads them.
+
+        Args:
+            folder: Created if needed; an agent that was saved there is replaced.
+
+        Returns:
+            The path of the saved state in the folder.
+        """
         files = ReplayFiles(save_folder(folder) / "replay")
         replay = files.save(self.trainer.replay)
         state = {
@@ -317,7 +360,29 @@ class DeepAgent:
 
 
 class SPRUCB(DeepAgent):
-    """SPR with the UCB bonus, the default algorithm of `DeepAgent`."""
+    """SPR with the UCB bonus, the default algorithm of `DeepAgent`.
+
+    Args:
+        env: An id (`Pong`, `MinAtar/Breakout-v1`, `DeepSea-10`, `RichLock-6` or any Gymnasium id),
+            a gymnasium.Env, or a function that returns one.
+        seed: Seed of all random streams.
+        algo: One of `cucb algos`.
+        bonus: Preset of the UCB bonus: `paper`, `reference`, `algorithm-1` or `none`; by default
+            that of the algorithm.
+        settings: Changes to the algorithm, such as {"n_step": 3, "bonus.scale": 0.5}.
+        device: auto takes CUDA if it is available.
+        threads: Of torch; by default 2 for large images, otherwise 1.
+
+    Raises:
+        ValueError: The environment, the algorithm or a setting is not valid.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> agent = cu.SPRUCB("DeepSea-4", seed=0, bonus="algorithm-1")
+        >>> result = agent.learn(steps=120, progress=False)
+        >>> agent.n_steps
+        120
+    """
 
 
 def load_weights(
@@ -329,7 +394,24 @@ def load_weights(
 
 
 def evaluate(agent: Any, episodes: int = 100) -> dict[str, Any]:
-    """Scores of whole episodes: mean, median and the scores. The same as `agent.evaluate`."""
+    """Play whole episodes with an agent; the same as `agent.evaluate(episodes)`.
+
+    Args:
+        agent: A deep, finite or neural agent.
+        episodes: Number of episodes.
+
+    Returns:
+        A dictionary with the `mean` and `median` score, the number of `episodes` and all `scores`.
+
+    Raises:
+        UserError: `agent` is not an agent; it is a `ValueError`.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> agent = cu.SPRUCB("DeepSea-4", seed=0)
+        >>> sorted(cu.evaluate(agent, episodes=2))
+        ['episodes', 'mean', 'median', 'scores']
+    """
     if not callable(getattr(agent, "evaluate", None)):
         raise UserError(
             f"evaluate() takes an agent such as cu.SPRUCB or cu.ContrastiveUCB, got"

@@ -36,20 +36,34 @@ PLOTTED = {
 class Result:
     """The metrics of a call of `learn`.
 
-    steps      (n,) rounds of finite and neural agents, environment steps of deep agents
-    figures    metric -> (n,) for one seed, (n, B) for several; NaN: not measured at this step
-    summaries  one dictionary per seed
-    unit       "round" or "step"
-
     Rounds are logged on a grid: almost all at first, later 100 per decade. Sums and averages are
-    over all rounds. Metrics are attributes too:
+    over all rounds. Each metric is also an attribute, such as `result.average_regret`:
 
-    gap             V* - V^pi of the greedy policy; in a game, the duality gap
-    regret          the sum of the gaps so far (MDP)
-    average_regret  the mean gap of all rounds so far (MDP)
-    average_gap     the mean duality gap of all rounds so far (game)
-    certificate     V-upper - V-lower (game)
-    zeta            the model error: the largest over h, under the true rho~
+    | metric | meaning |
+    |---|---|
+    | `gap` | V* - V^pi of the greedy policy; in a game, the duality gap |
+    | `regret` | the sum of the gaps so far (MDP) |
+    | `average_regret` | the mean gap of all rounds so far (MDP) |
+    | `average_gap` | the mean duality gap of all rounds so far (game) |
+    | `certificate` | V-upper - V-lower (game) |
+    | `zeta` | the model error: the largest over h, under the true rho~ |
+
+    Args:
+        steps: Logged rounds of finite and neural agents, or environment steps of deep agents, (n,).
+        figures: Metric -> (n,) for one seed, (n, B) for B seeds; NaN: not measured at this step.
+        summaries: One dictionary per seed.
+        unit: "round" or "step".
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> agent = cu.ContrastiveUCB(cu.Lock(horizon=2, n_actions=2), seed=0)
+        >>> result = agent.learn(rounds=20, progress=False)
+        >>> list(result.curves.columns[:3])
+        ['seed', 'step', 'gap']
+        >>> int(result.rounds[-1])
+        20
+        >>> figure = result.plot()
+        >>> figure.savefig("curves.png")  # doctest: +SKIP
     """
 
     steps: IntArray
@@ -110,7 +124,11 @@ class Result:
         return f"Result({last} {self.unit}s, {seeds}: {', '.join(values) or 'nothing measured'})"
 
     def plot(self) -> Figure:
-        """Curves of the main metrics, with matplotlib."""
+        """Plot the main metrics over rounds or steps, one curve per seed.
+
+        Returns:
+            A matplotlib figure; save it with `figure.savefig(path)`.
+        """
         from matplotlib.figure import Figure
 
         names = [name for name in PLOTTED[self.unit] if name in self.figures]

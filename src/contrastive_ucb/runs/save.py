@@ -75,11 +75,28 @@ def save_state(folder: Path, state: dict[str, Any]) -> Path:
 def load(
     folder: str | Path, env: EnvSource | None = None
 ) -> ContrastiveUCB | ContrastiveULCB | DeepAgent:
-    """The agent that was saved in `folder` last; it continues exactly where it stopped.
+    """Load an agent, which continues exactly where it stopped.
 
-    folder  where an agent was saved, or the folder of a run of `cucb solve` or `cucb train`, whose
-            newest checkpoint is loaded
-    env     needed only for a deep agent whose environment was given as an instance or a factory
+    Args:
+        folder: Where `agent.save` saved it, or the folder of a run of `cucb solve` or `cucb train`,
+            whose newest checkpoint is loaded.
+        env: Needed only for a deep agent whose environment was given as an instance or a factory.
+
+    Returns:
+        The agent that was saved last.
+
+    Raises:
+        UserError: There is no saved agent in the folder; it is a `ValueError`.
+
+    Examples:
+        >>> import tempfile
+        >>> import contrastive_ucb as cu
+        >>> agent = cu.ContrastiveUCB(cu.Lock(horizon=2, n_actions=2), seed=0)
+        >>> result = agent.learn(rounds=5, progress=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = agent.save(folder)
+        ...     cu.load(folder).n_rounds
+        5
     """
     from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB

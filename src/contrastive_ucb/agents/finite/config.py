@@ -93,7 +93,14 @@ class NeuralConfig:
 
 @dataclass(frozen=True)
 class AgentConfig(NeuralConfig):
-    """All settings of an agent, apart from the environment and the seed."""
+    """All settings of an agent, apart from the environment and the seed.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> config = cu.AgentConfig(rank=5, negatives="exact")
+        >>> config.ridge
+        1.0
+    """
 
     rank: int | None = None
     """d, the dimension of the features; default: the rank declared by the environment."""
@@ -155,7 +162,13 @@ class AgentConfig(NeuralConfig):
 
 @dataclass(frozen=True)
 class GameConfig(AgentConfig):
-    """The settings of a game agent, which add the equilibrium of line 15."""
+    """The settings of a game agent, which add the equilibrium of line 15.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> cu.GameConfig(equilibrium="tight").iota
+        0.1
+    """
 
     equilibrium: Equilibrium = "cce"
     """Any CCE of (Q-upper, Q-lower), the Nash equilibrium of their mean, or the tightest CCE."""

@@ -28,15 +28,43 @@ MDP = TabularMDP | ObservedEnv
 
 
 class ContrastiveUCB(Learner[AgentConfig]):
-    """Contrastive UCB on a finite MDP, on several of the same size, or on observations.
+    """Contrastive UCB (Algorithm 1) on a finite MDP, or on an environment with observations.
 
-    env        a TabularMDP (or a built-in subclass), or a list with one MDP per seed; or a
-               ContinuousMDP, RichLock or GymObserved
-    seed       of the random streams, at least 0; a list if `env` is a list
-    algo       "contrastive-ucb" or a baseline: rep-ucb, lsvi-ucb, ucbvi, no-bonus, epsilon-greedy,
-               uniform
-    negative_distribution  P^- (S,) with positive probabilities; None: given by the setting `tilt`
-    settings   changes to the configuration, see AgentConfig: rank=5, negatives="exact", ...
+    Several seeds can be trained in one agent; their results equal those of single agents.
+
+    Args:
+        env: A `TabularMDP` (or a subclass such as `Lock`), or a list with one MDP per seed; or a
+            `ContinuousMDP`, `RichLock` or `GymObserved`, for which networks are trained.
+        seed: Seed of the random streams, at least 0; a list if `env` is a list.
+        algo: "contrastive-ucb" or a baseline: rep-ucb, lsvi-ucb, ucbvi, no-bonus, epsilon-greedy,
+            uniform.
+        negative_distribution: P^- as positive probabilities (S,); None: given by the setting
+            `tilt`.
+        **settings: Changes to the configuration, such as rank=5 or negatives="exact"; the fields of
+            `AgentConfig`.
+
+    Attributes:
+        config: The `AgentConfig` in use.
+        n_rounds: k, the number of rounds so far.
+        values: V-bar at all steps and states, shape (B, H, S) for B seeds.
+
+    Raises:
+        ValueError: The environment, the algorithm or a setting is not valid.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> env = cu.LowRankMDP(n_states=6, n_actions=2, rank=2, horizon=3)
+        >>> agent = cu.ContrastiveUCB(env, seed=0)
+        >>> result = agent.learn(rounds=20, progress=False)
+        >>> agent.policy.shape
+        (3, 6, 2)
+        >>> action, state = agent.predict([0, 0])  # at step 0 in state 0
+
+        Two seeds in one agent:
+
+        >>> agent = cu.ContrastiveUCB([env, env], seed=[0, 1])
+        >>> agent.learn(rounds=20, progress=False).regret.shape[1]
+        2
     """
 
     kind, n_players = "contrastive-ucb", 1
@@ -55,7 +83,10 @@ class ContrastiveUCB(Learner[AgentConfig]):
         self.values = np.zeros(self.model.shape[:-1])
 
     def round(self) -> None:
-        """One iteration of Algorithm 1. It costs H trajectories, or a multiple with networks."""
+        """Run one iteration of Algorithm 1, without measurements.
+
+        It costs H trajectories, or a multiple with networks.
+        """
         k, model = self.n_rounds + 1, self.model
         with model.transaction(), one_thread():
             model.add(self.sampler.collect(self.roll_in))  # line 4, Algorithm 3
@@ -73,13 +104,13 @@ class ContrastiveUCB(Learner[AgentConfig]):
 
     @property
     def policies(self) -> Array:
-        """pi^k of all seeds, (B, H, S, A)."""
+        """pi^k of all B seeds, shape (B, H, S, A)."""
         self._check_table("policies")
         return self.planned
 
     @property
     def policy(self) -> Array:
-        """pi^k of the only seed, (H, S, A); see `policies` for several seeds."""
+        """pi^k of the only seed, shape (H, S, A); see `policies` for several seeds."""
         self._check_table("policy")
         self._check_single_seed("agent.policies")
         return np.asarray(self.planned[0])
@@ -91,11 +122,20 @@ class ContrastiveUCB(Learner[AgentConfig]):
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[IntArray, Any]:
-        """Actions for one observation or a batch, as returned by Gymnasium, and the next state.
+        """Choose actions for one observation or a batch of observations.
 
-        An observation of a finite MDP is (step, state). For other environments `state` counts the
-        steps: pass None at the first step and then the returned value. The policy is deterministic;
-        `episode_start` is accepted for compatibility with Stable-Baselines3.
+        The interface is that of Stable-Baselines3.
+
+        Args:
+            observation: As returned by the environment: (step, state) of a finite MDP, or a vector
+                (D,); with a leading axis for a batch.
+            state: Counts the steps of environments without (step, state): None at the first step,
+                then the returned value.
+            episode_start: Ignored.
+            deterministic: Ignored, since the policy is deterministic.
+
+        Returns:
+            The actions, and the next `state`.
         """
         self._check_single_seed("agent.policies")
         (probs,), state = self._policies_at(observation, state, [self.planned[0]], "last")

@@ -75,15 +75,40 @@ class Profile(SeedState):
 
 
 class ContrastiveULCB(Learner[GameConfig]):
-    """Contrastive ULCB on a finite zero-sum game, on several of the same size, or on observations.
+    """Contrastive ULCB (Algorithm 2) on a zero-sum game, finite or with observations.
 
-    env        a TabularGame (or LowRankGame, LockGame), or a list with one game per seed; or a
-               RichLockGame
-    seed       of the random streams, at least 0; a list if `env` is a list
-    algo       "contrastive-ulcb" or a baseline: rep-ulcb, omni-vi, midpoint-nash, tight-cce,
-               no-bonus, uniform
-    negative_distribution  P^- (S,) with positive probabilities; None: given by the setting `tilt`
-    settings   changes to the configuration, see GameConfig: rank=5, negatives="exact", iota=.01
+    Several seeds can be trained in one agent; their results equal those of single agents.
+
+    Args:
+        env: A `TabularGame` (or `LowRankGame`, `LockGame`), or a list with one game per seed; or a
+            `RichLockGame`, for which networks are trained.
+        seed: Seed of the random streams, at least 0; a list if `env` is a list.
+        algo: "contrastive-ulcb" or a baseline: rep-ulcb, omni-vi, midpoint-nash, tight-cce,
+            no-bonus, uniform.
+        negative_distribution: P^- as positive probabilities (S,); None: given by the setting
+            `tilt`.
+        **settings: Changes to the configuration, such as rank=5 or iota=0.01; the fields of
+            `GameConfig`.
+
+    Attributes:
+        config: The `GameConfig` in use.
+        n_rounds: k, the number of rounds so far.
+        best: Policies `row` (B, H, S, A1) and `column` (B, H, S, A2) of the round with the smallest
+            `certificate` (B,), for B seeds.
+        last: The same of the last round.
+        drawn: The same of a uniformly drawn round.
+
+    Raises:
+        ValueError: The game, the algorithm or a setting is not valid.
+
+    Examples:
+        >>> import contrastive_ucb as cu
+        >>> game = cu.LowRankGame(n_states=4, n_actions=2, rank=2, horizon=2)
+        >>> agent = cu.ContrastiveULCB(game, seed=0)
+        >>> result = agent.learn(rounds=20, progress=False)
+        >>> row, column = agent.policies
+        >>> cu.exploitability(game, row, column) <= agent.certificate
+        True
     """
 
     kind, n_players = "contrastive-ulcb", 2
@@ -115,7 +140,10 @@ class ContrastiveULCB(Learner[GameConfig]):
         self.cce_stages = np.zeros((n_seeds, len(STAGES)), dtype=np.int64)  # games by solver stage
 
     def round(self) -> None:
-        """One iteration of Algorithm 2. It costs H trajectories, or a multiple with networks."""
+        """Run one iteration of Algorithm 2, without measurements.
+
+        It costs H trajectories, or a multiple with networks.
+        """
         k, model = self.n_rounds + 1, self.model
         with model.transaction(), one_thread():
             model.add(self.sampler.collect(self.roll_in))  # line 4, Algorithm 4
@@ -223,9 +251,19 @@ class ContrastiveULCB(Learner[GameConfig]):
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[tuple[IntArray, IntArray], Any]:
-        """Actions of both players for one observation or a batch, as in ContrastiveUCB.
+        """Choose actions of both players for one observation or a batch of observations.
 
-        Equilibria are mixed, so actions are drawn; `deterministic` takes the most likely ones.
+        Args:
+            observation: As returned by the environment: (step, state) of a finite game, or a vector
+                (D,); with a leading axis for a batch.
+            state: Counts the steps of environments without (step, state): None at the first step,
+                then the returned value.
+            episode_start: Ignored.
+            deterministic: Take the most likely actions instead of drawing them; equilibria are
+                mixed.
+
+        Returns:
+            The actions of the row player and of the column player as a pair, and the next `state`.
         """
         self._check_single_seed("agent.best.row and agent.best.column")
         tables = [self.best.row[0], self.best.column[0]]

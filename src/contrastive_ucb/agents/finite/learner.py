@@ -215,22 +215,43 @@ class Learner(SeedState, ABC, Generic[C]):
         progress: bool = True,
         callback: Callable[[Any], object] | None = None,
     ) -> Result:
-        """Run `rounds` more rounds; the result has curves, a summary and a plot.
+        """Run more rounds and measure them.
 
-        callback  called with every round (`event.step`, `event.values`); returning False stops
+        Args:
+            rounds: Number of rounds.
+            progress: Show a progress bar.
+            callback: Called with every round (`event.step`, `event.values`); returning False stops.
+
+        Returns:
+            Curves and summaries of these rounds.
         """
         from contrastive_ucb.runs.result import learn
 
         return learn(self.session, rounds, progress, callback)
 
     def evaluate(self, episodes: int = 20) -> dict[str, Any]:
-        """Returns of episodes of the planned policy: mean, median, number and scores."""
+        """Play episodes with `predict`; in a game both players use their policies.
+
+        Args:
+            episodes: Number of episodes, which are the same in every call.
+
+        Returns:
+            A dictionary with the `mean` and `median` return, the number of `episodes` and all
+            `scores`; in a game those of the row player.
+        """
         from contrastive_ucb.runs.result import evaluate_finite
 
         return evaluate_finite(self, episodes)
 
     def save(self, folder: str | Path) -> Path:
-        """Save agent and environment in a folder; `contrastive_ucb.load` loads them."""
+        """Save agent and environment; `contrastive_ucb.load` loads them.
+
+        Args:
+            folder: Created if needed; an agent that was saved there is replaced atomically.
+
+        Returns:
+            The path of the saved state in the folder.
+        """
         from contrastive_ucb.runs.save import save_agent
 
         return save_agent(self, folder)

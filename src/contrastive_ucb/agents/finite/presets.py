@@ -57,4 +57,20 @@ def _configured(kind: type[C], presets: Differences, algo: str, /, **changes: An
 preset = partial(_configured, AgentConfig, OF_MDPS)
 game_preset = partial(_configured, GameConfig, OF_GAMES)
 PRESETS = {algo: preset(algo) for algo in OF_MDPS}
+"""The algorithms for MDPs by name, each with its `AgentConfig`.
+
+Examples:
+    >>> import contrastive_ucb as cu
+    >>> list(cu.PRESETS)[:3]
+    ['contrastive-ucb', 'rep-ucb', 'lsvi-ucb']
+    >>> cu.PRESETS["no-bonus"].alpha
+    0.0
+"""
 GAME_PRESETS = {algo: game_preset(algo) for algo in OF_GAMES}
+"""The algorithms for games by name, each with its `GameConfig`.
+
+Examples:
+    >>> import contrastive_ucb as cu
+    >>> cu.GAME_PRESETS["tight-cce"].equilibrium
+    'tight'
+"""
