@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive_ucb.cli.options import emit, parse
-from contrastive_ucb.core.checks import check_size
-from contrastive_ucb.core.errors import UserError
 
 if TYPE_CHECKING:
     from contrastive_ucb.runs.grid import Grid, Job
