@@ -381,14 +381,12 @@ def _label_rows(axes: Axes, methods: pd.DataFrame) -> list[str]:
     axes.set_yticks(range(len(names)), [fill(name, 22) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    n_published = int((~methods["here"].astype(bool)).sum())
-    if 0 < n_published < len(methods):
-        axes.axhline(n_published - 0.5, color=GRAY, linewidth=0.8)
-    own = palette([row.method for row in methods.itertuples() if row.here])
-    published = {
-        name: color_of(name.lower()) if name.lower() in MAIN_AGENTS else PUBLISHED
-        for name in methods.loc[~methods["here"].astype(bool), "method"]
-    }
+    is_here = methods["here"].astype(bool)
+    own = palette(list(methods.loc[is_here, "method"]))
+    if 0 < len(own) < len(methods):
+        axes.axhline(len(methods) - is_here.sum() - 0.5, color=GRAY, linewidth=0.8)
+    known = {name: color_of(name.lower()) for name in methods["method"]}
+    published = {name: known[name] if name.lower() in MAIN_AGENTS else PUBLISHED for name in known}
     return [own[name]["color"] if name in own else published[name] for name in methods["method"]]
 
 
