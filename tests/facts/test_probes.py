@@ -10,7 +10,7 @@ from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import LowRankGame, LowRankMDP
-from contrastive_ucb.facts import probes
+from contrastive_ucb.facts import bounds, probes
 from contrastive_ucb.facts.probes import product_class
 from contrastive_ucb.representation.tabular_fit import FiniteModel
 from contrastive_ucb.runs.session import Round, Session
@@ -33,8 +33,8 @@ def test_corrected_potential_is_never_below_two_log_det() -> None:
     rank, ridge, k = 3, 0.7, 40
     equal = np.eye(rank) * k / rank
     ratio = np.linalg.slogdet(np.eye(rank) + equal / ridge)[1]
-    assert probes.potential_corrected(k, rank, ridge) == pytest.approx(2 * ratio)
-    assert probes.potential_printed(k, rank, ridge) < 2 * ratio  # erratum E17
+    assert bounds.potential_corrected(k, rank, ridge) == pytest.approx(2 * ratio)
+    assert bounds.potential_printed(k, rank, ridge) < 2 * ratio  # erratum E17
 
 
 def test_optimism_and_its_allowed_bias() -> None:

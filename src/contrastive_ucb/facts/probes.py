@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import isqrt, log
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.evaluation.exact import model_error, potential
 from contrastive_ucb.evaluation.game_tracker import GameTracker
 from contrastive_ucb.evaluation.trackers import MDPTracker
+from contrastive_ucb.facts.bounds import potential_corrected, potential_printed, recovery_bound
 from contrastive_ucb.planning.value_iteration import occupancy
 from contrastive_ucb.representation.tabular_fit import FiniteModel
 from contrastive_ucb.runs.session import Probe, Session
@@ -44,33 +45,6 @@ from contrastive_ucb.runs.session import Probe, Session
 Figures = dict[str, Array]
 FUTURE_ROUNDS = np.logspace(0, 12, 12 * 20 + 1)  # twenty per decade
 SHARES = (0.05, 0.8)  # of random factors in the nearest and the farthest wrong candidate
-
-
-# Right-hand sides of the paper's inequalities
-
-
-def recovery_bound(
-    k: int, horizon: int, rank: int, floor: float, log_class_size: float, failure: float
-) -> float:
-    """32 d log(2 k H |F| / delta) / ((C_S^-)^2 k), the bound on zeta_k and xi_k (l.319).
-
-    floor  C_S^-, the smallest probability under P^-
-    """
-    logarithm = log(2 * k * horizon / failure) + log_class_size
-    return 32 * rank * logarithm / (floor**2 * k)
-
-
-def potential_printed(k: int, rank: int, ridge: float) -> float:
-    """d log(1 + k C^2 d / lambda) with C = 1: the last bound of the lemma as printed (E17)."""
-    return rank * log(1 + k * rank / ridge)
-
-
-def potential_corrected(k: int, rank: int, ridge: float) -> float:
-    """2 d log(1 + k C^2 / (d lambda)) with C = 1, by the inequality of the two means."""
-    return 2 * rank * log(1 + k / (rank * ridge))
-
-
-# Probes
 
 
 class Optimism(Probe):

@@ -19,8 +19,8 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.evaluation.exact import potential
+from contrastive_ucb.facts.bounds import recovery_bound
 from contrastive_ucb.facts.plan import Fact, Record, Run
-from contrastive_ucb.facts.probes import recovery_bound
 from contrastive_ucb.facts.rows import Row, State
 from contrastive_ucb.stats.bootstrap import LEVEL, Interval, percentile_interval
 from contrastive_ucb.stats.slopes import slope, slope_interval
