@@ -73,7 +73,7 @@ def test_a_failed_run_is_one_line(tmp_path: Path, capsys, monkeypatch) -> None:
         return {jobs[0].folder(root): "the worker ended with SIGKILL"}
 
     monkeypatch.setattr(status, "run_local", failing)
-    says = r"1 runs failed; facts/.*/seed_0: the worker ended with SIGKILL; repeat the command"
+    says = r"1 run failed; facts/.*/seed_0: the worker ended with SIGKILL; repeat the command"
     arguments = ["verify", "F15", "--quick", "--json", "--out", str(tmp_path)]
     assert main(arguments) == 2
     assert re.search(says, capsys.readouterr().err.splitlines()[-1])

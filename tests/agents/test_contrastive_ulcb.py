@@ -163,7 +163,7 @@ def test_a_run_through_the_public_interface() -> None:
         (lambda: ContrastiveULCB(LowRankMDP()), "lowrank is an MDP; use ContrastiveUCB"),
         (lambda: cu.ContrastiveUCB(game()), "lowrank-game is a two-player game"),  # type: ignore[arg-type]
         (lambda: ContrastiveULCB(game(), algo="lsvi-ucb"), "lsvi-ucb is for MDPs; a game takes"),
-        (lambda: ContrastiveULCB(game(), iota=0.0), "iota must be a positive number, got 0.0"),
+        (lambda: ContrastiveULCB(game(), iota=0.0), "iota must be positive, got 0.0"),
         (lambda: ContrastiveULCB(game(), algo="midpoint-nash", equilibrium="cce"), "is defined by"),
         (lambda: ContrastiveULCB([game(), LockGame(2)], seed=[0, 1]), "of one size"),
         (

@@ -166,7 +166,7 @@ def test_every_switch_runs_and_changes_what_is_planned(changes: dict[str, Any]) 
         (RichLock(3, 2), {"density": "uniform"}, "needs bounds"),
         (RichLock(3, 2), {"harmonics": 2}, "needs bounds"),
         (RichLock(3, 2), {"reward": "known", **QUICK}, "are not known; use"),
-        (RichLock(3, 2), {"learning_rate": 0.0}, "learning_rate must be a positive number"),
+        (RichLock(3, 2), {"learning_rate": 0.0}, "learning_rate must be positive"),
         (RichLock(3, 2), {"final_rate": 1.5}, r"final_rate must be in \[0, 1\], got 1.5"),
         (RichLock(3, 2), {"negative_distribution": np.ones(3) / 3}, "is for tables"),
         ([RichLock(3, 2)] * 2, {"seed": [0, 1]}, "one seed at a time"),

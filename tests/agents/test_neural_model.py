@@ -129,6 +129,19 @@ def test_covariance_and_reward_equal_loops() -> None:
         assert found.reward_scale == pytest.approx(0.7 * 0.2)
 
 
+@pytest.mark.parametrize("warm_start", ["on", "off"])
+def test_warm_starts_keep_the_weights_and_scale_the_learning_rate(warm_start: Any) -> None:
+    agent = lock_agent(warm_start=warm_start)
+    for _ in range(4):
+        agent.round()
+    weights, recipe = model(agent)._start()
+    fitted = model(agent).fitted
+    assert fitted is not None
+    assert (weights is fitted.weights) == (warm_start == "on")
+    divisor = 2 if warm_start == "on" else 1  # sqrt(4) rounds
+    assert recipe.learning_rate == model(agent).recipe.learning_rate / divisor
+
+
 def test_only_psi_reads_a_predicted_reward() -> None:
     agent = lock_agent(foresee_reward="on")
     agent.round()

@@ -1,5 +1,7 @@
 """Lock and LockGame: arrays by their rules, and who can exploit whom in the game."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,15 @@ def test_arrays_of_the_game(n_dead: int) -> None:
         assert game.reward_scale[h, s, a, b] == scale
         assert game.rewards[h, s, a, b] == scale * probability
     np.testing.assert_array_equal(game.initial, [0.5, 0.5] + [0.0] * n_dead)
+
+
+def test_arrays_do_not_change_between_versions() -> None:
+    lock = Lock(horizon=4, n_actions=3, n_dead=20, seed=2)
+    assert lock.combination.tolist() == [[2, 0], [1, 2], [1, 2], [1, 1]]
+    features, measures = lock.kernel.features, lock.kernel.measures
+    arrays = (features, measures, lock.rewards, lock.reward_scale, lock.initial)
+    digest = hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays))
+    assert digest.hexdigest()[:16] == "721c85b8b97e53f1"
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrastive_ucb.cli.options import emit, parse
+from contrastive_ucb.cli.options import Json, emit, parse
 
 if TYPE_CHECKING:
     from contrastive_ucb.runs.grid import Grid, Job
@@ -47,8 +47,7 @@ class Demo:
     """The number of seeds in DeepSea; by default 2."""
     out: Path = Path("runs")
     """The folder for run folders and the page."""
-    json: bool = False
-    """Print the summary as one JSON object, the last line of stdout."""
+    json: Json = False
 
 
 def run(arguments: Sequence[str]) -> None:

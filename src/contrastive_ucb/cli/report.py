@@ -18,10 +18,10 @@ ENDINGS = (".html", ".md", ".tex")
 
 @dataclass(frozen=True)
 class Report:
-    """One self-contained page about the runs below a folder, such as the --out of `cucb train`,
-    `cucb solve` or `cucb sweep`: learning curves, scores with intervals, aggregates over tasks, the
-    probability of improvement, bonuses, missing runs and the commands that complete them; and the
-    facts of the theory if `cucb verify --out FOLDER` wrote some.
+    """One self-contained page about the runs below a folder, such as the --out of `cucb train` or
+    another command: learning curves, scores with intervals, aggregates over tasks, the probability
+    of improvement, bonuses, missing runs and the commands that complete them; and the facts of the
+    theory if `cucb verify --out FOLDER` wrote some.
 
     examples:
       cucb report runs/g --out report.html

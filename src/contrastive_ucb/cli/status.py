@@ -92,7 +92,8 @@ def run_shown(jobs: Sequence[Job], out: Path, workers: int | None = None) -> Non
         errors = run_local(jobs, out, workers, table.tick)
     for folder, error in errors.items():
         name = folder.relative_to(out)
-        raise UserError(f"{len(errors)} runs failed; {name}: {error}; repeat the command")
+        failed = f"{len(errors)} run{'s' * (len(errors) != 1)} failed"
+        raise UserError(f"{failed}; {name}: {error}; repeat the command")
 
 
 class LiveTable:

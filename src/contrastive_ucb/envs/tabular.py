@@ -532,6 +532,8 @@ def _read_npz(path: str | Path) -> dict[str, Any]:
     if not Path(path).is_file():
         raise ValueError(f"no file at {path}; write one with {HOW_TO_WRITE}")
     try:
+        if not zipfile.is_zipfile(path):  # numpy would suggest to load it as a pickle
+            raise ValueError("it is not a zip archive")
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
     except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:

@@ -145,7 +145,8 @@ def _sized(entry: Table, quick: bool) -> dict[str, Any]:
 
 def _runs(whole: Table, part: dict[str, Any]) -> list[Run]:
     """One run per agent of the part."""
-    name, jobs = part.pop("name"), dict[str, list[Job]]()
+    name = part.pop("name")
+    jobs: dict[str, list[Job]] = {}
     for job in jobs_of(merged(whole, part)):
         jobs.setdefault(job.label, []).append(job)
     names = {label: name if len(jobs) == 1 else f"{name}/{label}" for label in jobs}

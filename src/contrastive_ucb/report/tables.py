@@ -160,7 +160,7 @@ def task_table(runs: pd.DataFrame, kind: Kind) -> pd.DataFrame:
     values = runs.groupby(["task_name", "agent_name"])[shown_column(kind)]
     cells, means = values.agg(_spread).unstack(), kind.sign * values.mean().unstack()
     cells = cells.mask(means.apply(_is_best, axis="columns"), "**" + cells + "**")
-    controls = pd.DataFrame(controls_of(runs, kind)).T.map(_spread)
+    controls = pd.DataFrame(controls_of(runs, kind)).T.map(_spread, na_action="ignore")
     names = [name for name in NAMES.values() if name in controls]
     frame = cells.loc[tasks, agents].join(controls[names]).fillna(NOTHING)
     return frame.rename_axis("task").reset_index()

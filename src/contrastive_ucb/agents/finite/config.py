@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from contrastive_ucb.core.checks import check_kinds, check_range, check_size
+from contrastive_ucb.core.checks import check_kinds, check_positive, check_range, check_size
 from contrastive_ucb.data.sampler import Density, Sampler
 from contrastive_ucb.envs.batch import Env
 from contrastive_ucb.envs.observed import ObservedEnv
@@ -149,10 +149,8 @@ class AgentConfig(NeuralConfig):
             if isinstance(value, int):
                 check_size(name, value, LEAST.get(name, 1))
         numbers = [name for name, value in vars(self).items() if isinstance(value, float)]
+        check_positive(self, *(name for name in POSITIVE if name in numbers))
         check_range(self, "", **{name: RANGES.get(name, (0, inf)) for name in numbers})
-        for name in POSITIVE:
-            if getattr(self, name, None) == 0:
-                raise ValueError(f"{name} must be a positive number, got 0.0")
         if self.function_class == "finite" and self.features != "contrastive":
             raise ValueError(
                 f"features = {self.features!r} has no effect with function_class = 'finite', which"
