@@ -153,10 +153,10 @@ def test_seeds_that_stand_at_different_rounds_are_finished_apart(
     whole = solve(problem(), [0, 1], tmp_path / "whole", progress=False)
     real = module.save_checkpoint
 
-    def saving(folder: Path, step: int, state: dict) -> Path:
+    def saving(folder: Path, step: int, *content: dict) -> Path:
         if step == 7 and folder.parent.name == "seed_1":
             raise Stop  # seed 0 has round 7, seed 1 only round 6
-        return real(folder, step, state)
+        return real(folder, step, *content)
 
     monkeypatch.setattr(module, "save_checkpoint", saving)
     with pytest.raises(Stop):

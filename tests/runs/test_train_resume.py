@@ -150,10 +150,10 @@ def test_stopped_between_replay_and_checkpoint_equals_an_undisturbed_run(
     whole = run(training(), tmp_path / "whole")
     real = module.save_checkpoint
 
-    def saving(folder: Path, step: int, state: dict) -> Path:
+    def saving(folder: Path, step: int, *content: dict) -> Path:
         if step == 23:
             raise Stop
-        return real(folder, step, state)
+        return real(folder, step, *content)
 
     monkeypatch.setattr(module, "save_checkpoint", saving)
     with pytest.raises(Stop):
