@@ -85,7 +85,8 @@ def load_checkpoint(path: Path, owner: Mapping[str, Any] | None = None) -> dict[
         expected["step"] = number
     if others := [key for key in expected if saved.get(key) != expected[key]]:
         key = others[0]
-        what = f"{key} {saved.get(key)} instead of {expected[key]}"
+        found, wanted = (str(value)[:8] for value in (saved.get(key), expected[key]))
+        what = f"{key} {found} instead of {wanted}"
         raise _damage(path / STATE, f"belongs to another checkpoint or run ({what})")
     state: dict[str, Any] = _decode(content["state"], load(data))
     return state

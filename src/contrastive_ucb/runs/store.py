@@ -136,7 +136,7 @@ class RunFolder:
             return
         if damaged:
             first = next(iter(damaged.values()))
-            raise DamageError(
+            raise CheckpointError(
                 f"{first.problem}, and there is no older checkpoint that fits",
                 f"remove the run folder {self.path} and repeat the command to start again",
             )
