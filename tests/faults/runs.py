@@ -98,7 +98,7 @@ def _without_times(content: Any) -> Any:
 def names_place(text: str, run: Path, root: Path) -> bool:
     """Whether a message names the run, by the path of a folder or file within it."""
     place = str(run.relative_to(root))
-    return place in text or any(part in text for part in (str(run), run.parent.name))
+    return any(part in text for part in (place, str(run), str(run.parent)))
 
 
 def is_traceback(text: str) -> bool:

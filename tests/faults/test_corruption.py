@@ -20,10 +20,14 @@ import pytest
 from faults.runs import Outcome, call, is_traceback, names_place, results_of, start, words_of
 
 import contrastive_ucb as cu
+from contrastive_ucb.runs.store import is_busy
 
 KINDS = ("table", "game", "deep", "sweep")
-COMMANDS = ("repeat", "status", "report", "load", "eval")
+COMMANDS = ("repeat", "repeat", "status", "report", "load", "eval")
 IGNORED = ("tensorboard", ".lock", "log.txt")  # nothing is read from them
+CHECKPOINTS = 0.5  # how often the damage is in a checkpoint or the replay memory
+# What `status` shows of runs that are not finished, besides their state
+PROGRESS = ("step", "latest", "seconds_left")
 
 
 # Damage ------------------------------------------------------------------------------------------
@@ -71,15 +75,19 @@ def remove_a_line(file: Path, draw: random.Random) -> None:
 
 
 def take_from_another_seed(file: Path, draw: random.Random) -> None:
-    """The file of the same name in another run, such as a copied checkpoint."""
-    parts = list(file.parts)
-    at = next(i for i, part in enumerate(parts) if part.startswith("seed_"))
-    others = sorted(Path(*parts[:at]).glob("seed_*"))
-    other = draw.choice(others) / Path(*parts[at + 1 :])
-    if other.exists() and other != file:
-        shutil.copy(other, file)
-    else:
+    """The file of the same name in another run; of a checkpoint, its newest checkpoint."""
+    run = run_of(file)
+    others = [path for path in sorted(run.parent.glob("seed_*")) if path != run]
+    if not others:
         change_a_digit(file, draw)
+        return
+    other = draw.choice(others)
+    if file.parent.name.startswith("step_"):
+        newest = max((other / "checkpoints").glob("step_*"), key=step_of)
+        shutil.rmtree(file.parent)
+        shutil.copytree(newest, file.parent)
+    elif (other / file.relative_to(run)).exists():
+        shutil.copy(other / file.relative_to(run), file)
 
 
 DAMAGES = (
@@ -94,6 +102,15 @@ DAMAGES = (
 )
 
 # Folders -----------------------------------------------------------------------------------------
+
+
+def step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("step_"))
+
+
+def run_of(file: Path) -> Path:
+    """The run folder of a file."""
+    return next(path for path in file.parents if path.name.startswith("seed_"))
 
 
 @pytest.fixture(scope="session")
@@ -125,13 +142,25 @@ def interrupt(kind: str, folder: Path) -> None:
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.communicate()
+    while any(is_busy(path) for path in folder.rglob("seed_*")):  # workers save and stop
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="session")
+def known() -> dict[Any, Outcome]:
+    """What the commands say about undamaged folders."""
+    return {}
 
 
 def test_damage_never_changes_a_result_silently(
-    fault: int, folders: Callable[[str, bool], tuple[Path, dict]], tmp_path: Path
+    fault: int,
+    folders: Callable[[str, bool], tuple[Path, dict]],
+    known: dict[Any, Outcome],
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> None:
     draw = random.Random(f"corruption {fault}")
-    kind, finished = KINDS[fault % len(KINDS)], draw.random() < 0.5
+    kind, finished = KINDS[fault % len(KINDS)], draw.random() < 0.4
     source, expected = folders(kind, finished)
     root = tmp_path / "runs"
     shutil.copytree(source, root)
@@ -142,26 +171,38 @@ def test_damage_never_changes_a_result_silently(
         for path in sorted(root.rglob("*"))
         if path.is_file() and path.parts and not set(path.parts) & set(IGNORED)
     ]
-    file = draw.choice([path for path in files if any(p.startswith("seed_") for p in path.parts)])
-    run = Path(*file.parts[: next(i for i, p in enumerate(file.parts) if p[:5] == "seed_") + 1])
+    files = [path for path in files if any(part.startswith("seed_") for part in path.parts)]
+    states = [path for path in files if {"checkpoints", "replay"} & set(path.parts)]
+    file = draw.choice(states if states and draw.random() < CHECKPOINTS else files)
+    run = run_of(file)
     command = draw.choice(COMMANDS)
     if command == "eval" and kind != "deep":
         command = "repeat"
-    before = observe(command, kind, run, root)
+    key = kind, finished, command, run.relative_to(root)
+    if key not in known:
+        known[key] = observe(command, kind, run, root)
+        shutil.rmtree(root)
+        shutil.copytree(source, root)
+    before = known[key]
     damage = draw.choice(DAMAGES)
-    shutil.rmtree(root)
-    shutil.copytree(source, root)
     damage(file, draw)
 
     after = observe(command, kind, run, root)
     case = f"{damage.__name__} of {file.relative_to(root)} ({kind}, {finished=}), then {command}"
     verdict = judge(command, before, after, run, root, expected)
+    record_property("outcome", (command, verdict))
     print(f"{verdict}: {case}")
     assert verdict != "failure", f"{case}\n{after.out[-600:]}\n{after.err[-1200:]}"
 
 
 def observe(command: str, kind: str, run: Path, root: Path) -> Outcome:
     """Run the command on the folder; what it says about the runs is in `out`."""
+    outcome = observed(command, kind, run, root)
+    out, err = (text.replace(str(root), "ROOT") for text in (outcome.out, outcome.err))
+    return Outcome(outcome.code, out, err)
+
+
+def observed(command: str, kind: str, run: Path, root: Path) -> Outcome:
     if command == "repeat":
         return call(words_of(kind, root))
     if command == "status":
@@ -197,35 +238,34 @@ def judge(
     """`identical`, `recovered`, `reported` or `failure`."""
     if after.code is None or is_traceback(after.err):
         return "failure"
-    named = names_place(after.err + after.out, run, root)
     if after.code != 0:
-        return "reported" if named else "failure"
+        return "reported" if names_place(after.err, run, root) else "failure"
     if command == "repeat":
         same = results_of(root) == expected
     else:
         same = comparable(command, before.out) == comparable(command, after.out)
     if same:
-        return "recovered" if after.err.strip() != before.err.strip() else "identical"
-    if command in ("status", "report"):
-        return "reported" if lists_only_known(command, before, after) and named else "failure"
+        return "recovered" if "instead" in after.err else "identical"
+    if command == "status":
+        old, new = ({row["run"]: row for row in rows_of(o.out)} for o in (before, after))
+        changed = [row for name, row in new.items() if row != old.get(name)]
+        reported = [row for row in changed if names_place(row["error"] or "", run, root)]
+        return "reported" if old.keys() == new.keys() and changed == reported else "failure"
+    if command == "report":
+        # The numbers of other runs are unchanged, and the message names this one.
+        rows = [list(csv.reader(io.StringIO(outcome.out))) for outcome in (before, after)]
+        unchanged = all(row in rows[0] for row in rows[1] if "finished" in row)
+        return "reported" if unchanged and names_place(after.err, run, root) else "failure"
     return "failure"
 
 
 def comparable(command: str, text: str) -> Any:
-    """What a command said, without times."""
-    if command != "status":
-        return text
-    rows = json.loads(text)["runs"]
-    return [{k: v for k, v in row.items() if k not in ("seconds", "eta", "rate")} for row in rows]
+    return rows_of(text) if command == "status" else text
 
 
-def lists_only_known(command: str, before: Outcome, after: Outcome) -> bool:
-    """Whether each finished run has the numbers that it had before the damage."""
-    if command == "status":
-        old, new = (
-            {row["run"]: row for row in comparable(command, outcome.out)}
-            for outcome in (before, after)
-        )
-        return all(row == old.get(n) for n, row in new.items() if row["state"] == "finished")
-    old_rows, new_rows = (list(csv.reader(io.StringIO(outcome.out))) for outcome in (before, after))
-    return all(row in old_rows for row in new_rows if "finished" in row)
+def rows_of(text: str) -> list[dict[str, Any]]:
+    """The rows of `status`, without the progress of runs that are not finished."""
+    return [
+        {key: value for key, value in row.items() if key not in PROGRESS}
+        for row in json.loads(text)["runs"]
+    ]
