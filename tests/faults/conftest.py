@@ -17,7 +17,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """A table of the outcomes of random faults, by command."""
-    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    reports = [
+        report
+        for group in terminalreporter.stats.values()
+        for report in group
+        if getattr(report, "when", "") == "call"
+    ]
     recorded = [dict(getattr(report, "user_properties", ())).get("outcome") for report in reports]
     if counts := Counter(tuple(outcome) for outcome in recorded if outcome):
         columns = ("identical", "recovered", "reported", "failure")

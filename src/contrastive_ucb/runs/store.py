@@ -222,7 +222,7 @@ def find_run(path: Path, *kinds: Kind) -> tuple[Path, RunSpec]:
     """The only run of these commands in or below the folder `path`, and its specification."""
     if not path.is_dir():
         raise UserError(f"there is no folder {path}; name a run folder or the --out of its command")
-    files = sorted(path.rglob("spec.json"))
+    files = [file for file in sorted(path.rglob("spec.json")) if not _is_foreign(file)]
     specs = {file.parent: read_spec(file.parent) for file in files}
     runs = [folder for folder, spec in specs.items() if spec.kind in kinds]
     if not runs:
@@ -232,6 +232,15 @@ def find_run(path: Path, *kinds: Kind) -> tuple[Path, RunSpec]:
         some = ", ".join(map(str, runs[:3]))
         raise UserError(f"there are {len(runs)} runs in {path}; name one of them, such as {some}")
     return runs[0], specs[runs[0]]
+
+
+def _is_foreign(spec: Path) -> bool:
+    """Whether another program wrote this spec.json."""
+    try:
+        content = json.loads(spec.read_bytes())
+    except (OSError, ValueError):  # damaged
+        return False
+    return isinstance(content, dict) and not content.keys() & {"suite", "sha256"}
 
 
 class Failure(NamedTuple):
