@@ -77,8 +77,8 @@ class RunFolder:
 
     def __enter__(self) -> Self:
         with write_errors(self.path), ExitStack() as undo:
-            self.path.mkdir(parents=True, exist_ok=True)
             refuse_links(self.path)
+            self.path.mkdir(parents=True, exist_ok=True)
             lock = undo.enter_context((self.path / ".lock").open("a"))
             until = time.monotonic() + LOCK_SECONDS
             while not _locks(lock, fcntl.LOCK_EX):
@@ -160,7 +160,6 @@ class RunFolder:
         """The summary of the finished run and its folder; a missing field is an error."""
         if not self.finished:
             raise UserError(f"{self.path} is not finished; repeat its command to continue it")
-        refuse_links(self.path)
         self._claim()
         summary = read_done(self.path, self.spec)
         if missing := set(required) - summary.keys():
@@ -175,7 +174,7 @@ class RunFolder:
         if not file.exists():
             write_atomically(file, json.dumps(sealed(wanted), indent=2) + "\n")
             return
-        stored = read_object(file, SPEC_REMEDY)
+        stored = read_spec(self.path).to_json()
         # Different inputs, such as a default that was given, may resolve to the same run.
         keys = sorted((wanted.keys() | stored.keys()) - {"inputs"})
         if differ := [key for key in keys if stored.get(key) != wanted.get(key)]:
