@@ -78,16 +78,15 @@ def take_from_another_seed(file: Path, draw: random.Random) -> None:
     """The file of the same name in another run; of a checkpoint, its newest checkpoint."""
     run = run_of(file)
     others = [path for path in sorted(run.parent.glob("seed_*")) if path != run]
-    if not others:
-        change_a_digit(file, draw)
-        return
-    other = draw.choice(others)
-    if file.parent.name.startswith("step_"):
-        newest = max((other / "checkpoints").glob("step_*"), key=step_of)
+    other = draw.choice(others) if others else run
+    checkpoints = sorted((other / "checkpoints").glob("step_*"), key=step_of)
+    if other != run and checkpoints and file.parent.name.startswith("step_"):
         shutil.rmtree(file.parent)
-        shutil.copytree(newest, file.parent)
-    elif (other / file.relative_to(run)).exists():
+        shutil.copytree(checkpoints[-1], file.parent)
+    elif other != run and (other / file.relative_to(run)).exists():
         shutil.copy(other / file.relative_to(run), file)
+    else:
+        change_a_digit(file, draw)
 
 
 DAMAGES = (
