@@ -1,4 +1,4 @@
-"""Costs of the tabular agents: late rounds, batched seeds, and one large setting."""
+"""Costs of the tabular agents: late rounds, batched seeds, one large setting; and of checksums."""
 
 from __future__ import annotations
 
@@ -6,15 +6,32 @@ import multiprocessing
 import resource
 import sys
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from benchmarks.timing import Figures, Targets, in_turns
+from benchmarks.timing import Clock, Figures, Targets, in_turns
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
+from contrastive_ucb.core import checkpoint, events
 from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.data import replay
 from contrastive_ucb.envs import LowRankMDP
+from contrastive_ucb.runs import store
+from contrastive_ucb.runs.loop import solve, train
+from contrastive_ucb.runs.problem import Problem
 from contrastive_ucb.runs.session import Session
+from contrastive_ucb.runs.training import Training
+
+CHECKSUMS = [  # functions that compute checksums, where they are called
+    *((checkpoint, name) for name in ("checksum", "sealed", "unsealed")),
+    *((store, name) for name in ("checksum", "sealed", "unsealed", "check_mark")),
+    (replay, "checksum"),
+]
 
 
 @dataclass(frozen=True)
@@ -29,22 +46,68 @@ class Options:
     """Rounds of the timed run with ten seeds."""
     large_rounds: int = 20
     """Rounds of the large setting S=2000, A=10, H=10, d=10."""
+    steps: int = 3000
+    """Length of the runs of `solve` and `train` in which the checksums are timed."""
 
     def __post_init__(self) -> None:
-        for name, least in (("late", 200), ("rounds", 100), ("large_rounds", 1), ("seed", 0)):
+        for name, least in (
+            ("late", 200),
+            ("rounds", 100),
+            ("large_rounds", 1),
+            ("steps", 50),
+            ("seed", 0),
+        ):
             check_size(name, getattr(self, name), least)
 
 
 def measure(options: Options) -> Figures:
     figures: Figures = {}
-    for part in (late_rounds, batched_seeds, large_setting):
+    for part in (checksums, late_rounds, batched_seeds, large_setting):
         print(f"measuring: {(part.__doc__ or '').splitlines()[0]}", file=sys.stderr)
         figures |= part(options)
     return figures
 
 
 def targets(options: Options) -> Targets:
-    return {}
+    return {f"checksum_share_{kind}": ("<=", 0.01) for kind in ("solve", "train")}
+
+
+def checksums(options: Options) -> Figures:
+    """Share of checksums in the time of a run that saves a checkpoint every second."""
+    problem = Problem("lowrank", settings={"rank": 3}, rounds=options.steps)
+    training = Training("DeepSea-10", "spr-ucb", steps=options.steps, seed=options.seed)
+    quiet: dict[str, Any] = {"progress": False, "checkpoint_seconds": 1.0}
+    return {
+        "checksum_share_solve": checksum_share(lambda out: solve(problem, [0], out, **quiet)),
+        "checksum_share_train": checksum_share(lambda out: train(training, out, **quiet)),
+    }
+
+
+def checksum_share(run: Callable[[Path], object]) -> float:
+    """The fraction of the time of a run, and of its repetition, that checksums take."""
+    clock = Clock()
+
+    class TimedHash:
+        """The running checksum of a file."""
+
+        def __init__(self, running: Any) -> None:
+            self.running, self.hexdigest = running, running.hexdigest
+
+        def update(self, line: bytes) -> None:
+            clock.note("other")
+            self.running.update(line)
+            clock.note("checksums")
+
+    check_mark = events.check_mark
+    with TemporaryDirectory() as out, ExitStack() as patched:
+        for owner, name in CHECKSUMS:
+            patched.enter_context(clock.noting(owner, name, "other", "checksums"))
+        events.check_mark = lambda *arguments: TimedHash(check_mark(*arguments))  # type: ignore
+        patched.callback(setattr, events, "check_mark", check_mark)
+        for _ in range(2):
+            run(Path(out))
+        clock.note("other")
+    return clock.spent["checksums"] / sum(clock.spent.values())
 
 
 def late_rounds(options: Options) -> Figures:

@@ -20,3 +20,8 @@ def browser() -> Iterator[Any]:
 
     with started() as browser:
         yield browser
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "number of random faults of each test in tests/faults; by default a few"
+    parser.addoption("--faults", type=int, metavar="N", help=text)

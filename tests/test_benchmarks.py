@@ -13,13 +13,14 @@ from benchmarks import deep, neural
 
 ROOT = Path(__file__).parents[1]
 RATIOS = {
-    "theory": {"late_round_over_round_100", "late_memory_over_round_100", "ten_seeds_over_one"},
+    "theory": {"late_round_over_round_100", "late_memory_over_round_100", "ten_seeds_over_one"}
+    | {"checksum_share_solve", "checksum_share_train"},
     "games": {f"{name}_{size}" for name in ("speedup", "max_gap") for size in ("3x3", "10x10")},
     "neural": {"seconds_a_later_round", *neural.TARGETS},
     "stats": {"loop_over_package_iqm", "seconds_all_methods"},
 }
 SMALL = {
-    "theory": "--late 200 --rounds 100 --large-rounds 1",
+    "theory": "--late 200 --rounds 100 --large-rounds 1 --steps 50",
     "games": "--games 50 --sample 3 --rounds 3",
     "neural": "--horizon 2 --rounds 1 --between 1 --turns 1",
     "stats": "--resamples 100",

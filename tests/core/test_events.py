@@ -53,14 +53,14 @@ def test_jsonl_of_a_resumed_run_equals_that_of_an_undisturbed_one(tmp_path):
 
     killed = JsonlListener(tmp_path / "b.jsonl")
     feed(killed, events(0, 8))
-    offset = killed.sync()
+    mark = killed.sync()
     feed(killed, events(8, 13))
     killed.close()
     with (tmp_path / "b.jsonl").open("a") as file:
         file.write('{"step": 13, "lo')  # a torn line, as a kill leaves it
 
-    resumed = JsonlListener(tmp_path / "b.jsonl", offset)
-    assert resumed.sync() == offset
+    resumed = JsonlListener(tmp_path / "b.jsonl", mark)
+    assert resumed.sync() == mark
     assert len((tmp_path / "b.jsonl").read_text().splitlines()) == 8
     feed(resumed, events(8, 20))
     resumed.close()
@@ -75,9 +75,24 @@ def test_jsonl_starts_over_when_there_was_no_checkpoint(tmp_path):
     assert (tmp_path / "m.jsonl").read_text() == '{"step": 0, "gap": 1.0, "n_steps": 0}\n'
 
 
-def test_jsonl_that_lost_lines_is_refused(tmp_path):
-    with pytest.raises(UserError, match="has 0 bytes, but the checkpoint was saved at byte 10"):
-        JsonlListener(tmp_path / "m.jsonl", offset=10)
+def test_jsonl_that_lost_or_changed_lines_is_refused(tmp_path):
+    path = tmp_path / "m.jsonl"
+    listener = JsonlListener(path)
+    feed(listener, events(0, 3))
+    mark = listener.sync()
+    listener.close()
+    content = path.read_bytes()
+    for damaged, message in (
+        (content[:-9], f"has {len(content) - 9} bytes instead of {len(content)}; remove the run"),
+        (content.replace(b"1", b"2", 1), "checksum differs"),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match=message):
+            JsonlListener(path, mark)
+        assert path.read_bytes() == damaged
+    path.unlink()
+    with pytest.raises(UserError, match="No such file"):
+        JsonlListener(path, mark)
 
 
 def read_board(folder, tag):

@@ -158,9 +158,11 @@ def test_the_summary_is_written_and_read(verified: Verified, tmp_path: Path) -> 
     assert lines[0].startswith("fact,part,claim")
     with pytest.raises(UserError, match="cannot be read"):
         read_summary(tmp_path / "nowhere")
-    (tmp_path / "facts.json").write_text("{")
-    with pytest.raises(UserError, match="is damaged"):
-        read_summary(tmp_path)
+    text = (tmp_path / "facts.json").read_text()
+    for damaged in ("{", text.replace('"seeds": 2', '"seeds": 3')):
+        (tmp_path / "facts.json").write_text(damaged)
+        with pytest.raises(UserError, match=r"is damaged .*; repeat 'cucb verify"):
+            read_summary(tmp_path)
 
 
 def test_the_table_has_one_line_per_fact(verified: Verified) -> None:

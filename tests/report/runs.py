@@ -96,8 +96,7 @@ def write_deep_run(
     whole = {"steps": 40, "episodes": len(lines), "evaluation": evaluation, "seconds": 1.0}
     path = write(spec, root, lines, whole | summary if finished else None)
     inputs = {"algo": agent, "env": task, "settings": settings or {}, "length": own["steps"]}
-    content = json.loads((path / "spec.json").read_text())
-    (path / "spec.json").write_text(json.dumps({**content, "inputs": inputs}))
+    edit(path / "spec.json", lambda content: content.update(inputs=inputs))
     return path
 
 
@@ -216,7 +215,8 @@ def write(
 
 
 def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change the content of a JSON file."""
+    """Change the content of a JSON file, and make it one without checksums."""
     content = json.loads(path.read_text())
+    content = {key: v for key, v in content.items() if key not in ("sha256", "covers")}
     change(content)
     path.write_text(json.dumps(content))

@@ -83,9 +83,9 @@ def test_what_cannot_be_loaded_says_what_to_do(tmp_path: Path) -> None:
     (run_dir / "checkpoints").rename(run_dir / "gone")
     with pytest.raises(UserError, match="has no checkpoint yet; repeat its command"):
         cu.load(run_dir)
-    (run_dir / "spec.json").write_text('{"config": {"rounds": 3}}')
+    (run_dir / "spec.json").write_text('{"suite": "solve"}')
     (run_dir / "gone").rename(run_dir / "checkpoints")
-    with pytest.raises(UserError, match="remove the run folder to start again"):
+    with pytest.raises(UserError, match=r"spec\.json is damaged .*; remove it"):
         cu.load(run_dir)
 
 

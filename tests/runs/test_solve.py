@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from runs.training_runs import Stop, same, stop_at, without_time
 
+import contrastive_ucb as cu
 from contrastive_ucb.core.checkpoint import CheckpointError, latest_checkpoint, load_checkpoint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs import loop as module
@@ -153,10 +154,10 @@ def test_seeds_that_stand_at_different_rounds_are_finished_apart(
     whole = solve(problem(), [0, 1], tmp_path / "whole", progress=False)
     real = module.save_checkpoint
 
-    def saving(folder: Path, step: int, state: dict) -> Path:
+    def saving(folder: Path, step: int, *content: dict) -> Path:
         if step == 7 and folder.parent.name == "seed_1":
             raise Stop  # seed 0 has round 7, seed 1 only round 6
-        return real(folder, step, state)
+        return real(folder, step, *content)
 
     monkeypatch.setattr(module, "save_checkpoint", saving)
     with pytest.raises(Stop):
@@ -169,7 +170,7 @@ def test_seeds_that_stand_at_different_rounds_are_finished_apart(
         same_results(one, other)
 
 
-def test_a_torn_checkpoint_is_an_error_and_the_older_one_remains(tmp_path: Path) -> None:
+def test_a_run_with_a_torn_checkpoint_continues_from_the_older_one(tmp_path: Path) -> None:
     [first] = solve(problem(), [0], tmp_path, progress=False, checkpoint_seconds=0)
     run = Path(first["run_dir"])
     (run / "DONE").unlink()
@@ -179,11 +180,64 @@ def test_a_torn_checkpoint_is_an_error_and_the_older_one_remains(tmp_path: Path)
     newest = latest_checkpoint(run / "checkpoints")
     arrays = newest / "arrays.safetensors"
     arrays.write_bytes(arrays.read_bytes()[:-5])
-    with pytest.raises(CheckpointError, match="step_39"):
-        solve(problem(), [0], tmp_path, progress=False)
-    shutil.rmtree(newest)
-    [again] = solve(problem(), [0], tmp_path, progress=False)
+    said: list[str] = []
+    [again] = solve(problem(), [0], tmp_path, progress=False, say=said.append)
+    assert str(arrays) in said[0]
+    assert said[0].endswith("; continuing from step_39 instead")
     same_results(first, again)
+    for path in (run / "checkpoints").glob("step_*"):
+        (path / "state.json").unlink()
+    (run / "DONE").unlink()
+    with pytest.raises(CheckpointError, match=r"step_40.*no older .*; remove the run folder /"):
+        solve(problem(), [0], tmp_path, progress=False)
+
+
+def test_a_checkpoint_of_another_seed_is_not_used(tmp_path: Path) -> None:
+    """It was used without a message, and the seeds had the same regret."""
+    whole = solve(problem(), [0, 1], tmp_path, progress=False, checkpoint_seconds=0)
+    first, second = (Path(summary["run_dir"]) for summary in whole)
+    for name in ("arrays.safetensors", "state.json"):
+        shutil.copy(first / "checkpoints" / "step_40" / name, second / "checkpoints" / "step_40")
+    with pytest.raises(CheckpointError, match=r"seed_1.*another .* run \(seed 0 instead of 1\)"):
+        cu.load(second)
+    for run in (first, second):
+        (run / "DONE").unlink()
+    said: list[str] = []
+    again = solve(problem(), [0, 1], tmp_path, progress=False, say=said.append)
+    assert "seed 0 instead of 1" in said[0]
+    for one, other in zip(whole, again, strict=True):
+        same_results(one, other)
+
+
+def test_damage_of_a_finished_run_is_noticed_when_it_is_repeated(tmp_path: Path) -> None:
+    [summary] = solve(problem(), [0], tmp_path, progress=False)
+    run = Path(summary["run_dir"])
+    for name in ("metrics.jsonl", "DONE", "spec.json", "versions.json"):
+        content = (run / name).read_bytes()
+        at = max(content.find(digit) for digit in (b"1", b"2"))
+        for damaged in (content[:at] + b"7" + content[at + 1 :], content + b'{"step": 9}\n', b""):
+            (run / name).write_bytes(damaged)
+            with pytest.raises(UserError, match=rf"{name} .*; remove (it, and )?DONE"):
+                solve(problem(), [0], tmp_path, progress=False)
+        (run / name).write_bytes(content)
+    assert solve(problem(), [0], tmp_path, progress=False) == [summary]
+
+
+def test_damage_before_the_checkpoint_does_not_survive_a_resume(tmp_path: Path) -> None:
+    [summary] = solve(problem(), [0], tmp_path, progress=False)
+    run = Path(summary["run_dir"])
+    (run / "DONE").unlink()
+    (run / "metrics.jsonl").write_text((run / "metrics.jsonl").read_text().replace("1", "2", 1))
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl was changed .*; remove the run"):
+        solve(problem(), [0], tmp_path, progress=False)
+
+
+def test_drafts_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    run = problem().spec(0).folder(tmp_path)
+    (run / "checkpoints" / f".step_9.{'0' * 32}").mkdir(parents=True)
+    (run / f".spec.json.{'0' * 32}").write_text("{")
+    solve(problem(), [0], tmp_path, progress=False)
+    assert {path.name for path in run.rglob(".*")} == {".lock"}
 
 
 def test_a_file_is_identified_by_its_content(tmp_path: Path) -> None:

@@ -146,9 +146,10 @@ def test_a_grid_is_remembered(content: str, tmp_path: Path) -> None:
         (job.spec(), job.label, job.words(), job.eval_episodes) for job in jobs
     ]
     [path] = (tmp_path / "sweeps").iterdir()
-    path.write_text(content)
-    with pytest.raises(UserError, match=r"mine-\w+.json is damaged .* remove it"):
-        list(remembered(tmp_path))
+    for damaged in (path.read_text().replace('"seeds": [0', '"seeds": [7'), content):
+        path.write_text(damaged)
+        with pytest.raises(UserError, match=r"mine-\w+.json is damaged .* remove it"):
+            list(remembered(tmp_path))
 
 
 def test_a_plan_does_not_depend_on_the_folder_or_on_a_file(

@@ -234,10 +234,10 @@ def test_slow_checkpoints_are_made_less_often(
 
     save = module.save_checkpoint
 
-    def saving(folder: Path, step: int, state: dict[str, Any]) -> Path:
+    def saving(folder: Path, step: int, *content: dict[str, Any]) -> Path:
         clock[0] += 8
         saved.append(step)
-        return save(folder, step, state)
+        return save(folder, step, *content)
 
     real = Trainer.run
 

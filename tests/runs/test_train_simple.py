@@ -68,8 +68,8 @@ def after_saving(
         sessions.append(session)
         return state_of(session, seed)
 
-    def saving(folder: Path, step: int, state: dict[str, Any]) -> None:
-        save(folder, step, state)
+    def saving(folder: Path, step: int, *content: dict[str, Any]) -> None:
+        save(folder, step, *content)
         if step == position:
             do(sessions[-1])
 

@@ -83,7 +83,7 @@ def test_damage_is_named_and_nothing_is_lost(
     [job] = jobs_of(solve_table(seeds=1))
     run_job(job, tmp_path)
     folder = job.folder(tmp_path)
-    for name, says in (("DONE", "repeat the command"), ("spec.json", "damaged")):
+    for name, says in (("DONE", "remove DONE and repeat"), ("spec.json", "damaged")):
         content = (folder / name).read_text()
         (folder / name).write_text(content[:9])
         assert main(words(job, tmp_path)) == EXIT_FAILED

@@ -4,7 +4,8 @@
     <folder>/step_<n>/state.json           everything else, with a marker where an array belongs
 
 A marker is a JSON object with the key "$": "numpy" and "torch" mark an array, "tuple" a tuple, and
-"dict" a dict whose keys JSON cannot store.
+"dict" a dict whose keys JSON cannot store. Both files have a SHA-256, and state.json names the step
+and the owner of the checkpoint, so one that was copied from another run is noticed.
 """
 
 import json
@@ -13,7 +14,6 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.core.files import draft
+from contrastive_ucb.core.errors import DamageError
+from contrastive_ucb.core.files import START_AGAIN, checksum, draft, sealed, unsealed
 
 FORMAT = 1
 ARRAYS, STATE = "arrays.safetensors", "state.json"
@@ -31,34 +31,40 @@ DIFFERS = "does not have the content that was saved (checksum differs)"
 Arrays = dict[str, NDArray[Any]]
 
 
-class CheckpointError(UserError):
+class CheckpointError(DamageError):
     """A checkpoint that cannot be read; the message names the file and the remedy."""
 
 
-def save_checkpoint(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
+def save_checkpoint(
+    folder: Path, step: int, state: Mapping[str, Any], owner: Mapping[str, Any] | None = None
+) -> Path:
     """Write `folder`/step_<step> atomically; an existing checkpoint is not changed.
 
     state   dicts, lists and tuples of JSON values, numpy arrays and torch tensors (any device;
             they are loaded on the CPU); dict keys are strings or integers
+    owner   what identifies the run, as JSON values
     """
     final = folder / f"step_{step}"
     if final.is_dir():
         return final
     arrays: Arrays = {}
-    content: dict[str, Any] = {"format": FORMAT, "state": _encode(dict(state), "", arrays)}
+    content: dict[str, Any] = {"format": FORMAT, "owner": {**(owner or {}), "step": step}}
+    content["state"] = _encode(dict(state), "", arrays)
     data = save(arrays)
-    content["arrays_sha256"] = sha256(data).hexdigest()
-    content["sha256"] = _digest(content)
+    content["arrays_sha256"] = checksum(data)
     folder.mkdir(parents=True, exist_ok=True)
     with draft(final) as new:
         new.mkdir()
         (new / ARRAYS).write_bytes(data)
-        (new / STATE).write_text(json.dumps(content, indent=1), encoding="utf-8")
+        (new / STATE).write_text(json.dumps(sealed(content), indent=1), encoding="utf-8")
     return final
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """The state that was saved; damaged files raise CheckpointError."""
+def load_checkpoint(path: Path, owner: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The state that was saved; damaged files raise CheckpointError.
+
+    owner   whose checkpoint it must be; checkpoints of earlier versions do not name it
+    """
     try:
         content = json.loads((path / STATE).read_bytes())
         data = (path / ARRAYS).read_bytes()
@@ -69,10 +75,19 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     version = content.get("format") if isinstance(content, dict) else None
     if version != FORMAT:
         raise _damage(path / STATE, f"has format {version!r}, this version reads {FORMAT}")
-    if content.pop("sha256", None) != _digest(content):
+    if "sha256" not in content or (content := unsealed(content)) is None:
         raise _damage(path / STATE, DIFFERS)
-    if sha256(data).hexdigest() != content["arrays_sha256"]:
+    if checksum(data) != content["arrays_sha256"]:
         raise _damage(path / ARRAYS, DIFFERS)
+    saved = content.get("owner", {})
+    expected = {} if owner is None or len(saved) < 2 else dict(owner)
+    if "step" in saved and (number := _step(path)) is not None:
+        expected["step"] = number
+    if others := [key for key in expected if saved.get(key) != expected[key]]:
+        key = others[0]
+        found, wanted = (str(value)[:8] for value in (saved.get(key), expected[key]))
+        what = f"{key} {found} instead of {wanted}"
+        raise _damage(path / STATE, f"belongs to another checkpoint or run ({what})")
     state: dict[str, Any] = _decode(content["state"], load(data))
     return state
 
@@ -165,16 +180,11 @@ def _decode(tree: Any, arrays: Arrays) -> Any:
 def _damage(file: Path, problem: str) -> CheckpointError:
     """The error for a file of a checkpoint, with the remedy."""
     path = file.parent
-    number = int(path.name[5:]) if re.fullmatch(r"step_[0-9]+", path.name) else 0
-    older = [step for step in finished_steps(path.parent) if step < number]
-    remedy = (
-        f"remove the folder {path} to continue from step_{older[-1]}"
-        if older
-        else "remove the run folder to start again"
-    )
-    return CheckpointError(f"{file} {problem}; {remedy}")
+    older = [step for step in finished_steps(path.parent) if step < (_step(path) or 0)]
+    remedy = f"remove the folder {path} to continue from step_{older[-1]}" if older else START_AGAIN
+    return CheckpointError(f"{file} {problem}", remedy)
 
 
-def _digest(content: dict[str, Any]) -> str:
-    """sha256 of the content of state.json, independent of white space."""
-    return sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+def _step(path: Path) -> int | None:
+    """The step in the name of a checkpoint."""
+    return int(path.name[5:]) if re.fullmatch(r"step_[0-9]+", path.name) else None

@@ -7,3 +7,14 @@ class UserError(ValueError):
     The command line prints it, like every ValueError, ArithmeticError and OSError, as one line and
     exits with code 2; `--debug` prints the traceback.
     """
+
+
+class DamageError(UserError):
+    """A file that does not have the content that was written.
+
+    problem  the message without the remedy
+    """
+
+    def __init__(self, problem: str, remedy: str):
+        super().__init__(f"{problem}; {remedy}")
+        self.problem = problem

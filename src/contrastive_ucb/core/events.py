@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
-from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import check_mark, mark_of, write_errors
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,38 +87,42 @@ class JsonlListener:
     The file contains no times, so a killed and resumed run writes the same bytes as an undisturbed
     one.
 
-    offset  bytes of the file to keep, the result of `sync` when the checkpoint was saved
+    mark  the result of `sync` when the checkpoint was saved; the rest of the file is dropped
     """
 
     FLUSH_SECONDS = 1.0  # longest time until a line is visible to readers
 
-    def __init__(self, path: Path, offset: int = 0) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab")
-        self.close = self._file.close
-        self._next_flush = 0.0
-        if offset > (size := self._file.tell()):
-            self.close()
-            raise UserError(
-                f"{path} has {size} bytes, but the checkpoint was saved at byte {offset};"
-                " remove the run folder to start again"
-            )
-        self._file.truncate(offset)
-        self._file.seek(offset)
+    def __init__(self, path: Path, mark: Mapping[str, Any] | None = None) -> None:
+        mark = mark or {"offset": 0}
+        self._hash = check_mark(path, mark)  # of what the file contains
+        self._path, self._next_flush = path, 0.0
+        with write_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab")
+            self._file.truncate(mark["offset"])
+            self._file.seek(mark["offset"])
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Append one line."""
-        line = json.dumps({"step": step, **values}, default=float)  # converts NumPy numbers
-        self._file.write(line.encode() + b"\n")
-        if (now := time.monotonic()) >= self._next_flush:
-            self._file.flush()
-            self._next_flush = now + self.FLUSH_SECONDS
+        text = json.dumps({"step": step, **values}, default=float)  # converts NumPy numbers
+        line = text.encode() + b"\n"
+        self._hash.update(line)
+        with write_errors(self._path):
+            self._file.write(line)
+            if (now := time.monotonic()) >= self._next_flush:
+                self._file.flush()
+                self._next_flush = now + self.FLUSH_SECONDS
 
-    def sync(self) -> int:
-        """Write everything to disk; returns the length of the file in bytes."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        return self._file.tell()
+    def sync(self) -> dict[str, Any]:
+        """Write everything to disk; returns the mark of the whole file."""
+        with write_errors(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        return mark_of(self._hash, self._file.tell())
+
+    def close(self) -> None:
+        with write_errors(self._path):
+            self._file.close()
 
 
 class TensorBoardListener:
@@ -127,32 +132,47 @@ class TensorBoardListener:
                  attempt wrote from there on
     """
 
+    FLUSH_SECONDS = 10.0
+
     def __init__(self, folder: Path, purge_step: int = 0) -> None:
-        # TensorBoard's own writer loads ten times faster than torch's.
+        # Not torch's writer, which loads slowly, nor TensorBoard's, whose thread prints a traceback
+        # when the disk is full.
         from tensorboard.compat.proto.event_pb2 import Event as Record
         from tensorboard.compat.proto.event_pb2 import SessionLog
         from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
-        folder.mkdir(parents=True, exist_ok=True)
-        # TensorBoard reads event files by name, which starts with the second of their creation.
-        # Two attempts within one second could be read in the wrong order.
-        while any(folder.glob(f"events.out.tfevents.{int(time.time()):010d}.*")):
-            time.sleep(0.02)
-        self._record, self._summary = Record, Summary
+        self._record, self._summary, self._folder = Record, Summary, folder
         self._rate = Rate(purge_step - 1, time.monotonic())
-        # A long queue, so that the run does not wait for the disk.
-        self._writer: Any = EventFileWriter(str(folder), max_queue_size=1000, flush_secs=10)
-        self.close = self._writer.close
-        start = SessionLog(status=SessionLog.START)
-        self._writer.add_event(Record(wall_time=time.time(), step=purge_step, session_log=start))
+        self._next_flush = 0.0
+        with write_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            # TensorBoard reads event files by name, which starts with the second of their
+            # creation. Two attempts within one second could be read in the wrong order.
+            while any(folder.glob(name := f"events.out.tfevents.{int(time.time()):010d}.*")):
+                time.sleep(0.02)
+            self._file = (folder / name.replace("*", f"{gethostname()}.{os.getpid()}")).open("wb")
+            self._writer = RecordWriter(self._file)
+        self._add(file_version="brain.Event:2")
+        self._add(step=purge_step, session_log=SessionLog(status=SessionLog.START))
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Append one record."""
         values = {**values, "charts/SPS": self._rate.at(step, time.monotonic())}
         scalars = [self._summary.Value(tag=tag, simple_value=x) for tag, x in values.items()]
-        summary = self._summary(value=scalars)
-        self._writer.add_event(self._record(wall_time=time.time(), step=step, summary=summary))
+        self._add(step=step, summary=self._summary(value=scalars))
+
+    def close(self) -> None:
+        with write_errors(self._folder):
+            self._file.close()
+
+    def _add(self, **content: Any) -> None:
+        record = self._record(wall_time=time.time(), **content).SerializeToString()
+        with write_errors(self._folder):
+            self._writer.write(record)
+            if (now := time.monotonic()) >= self._next_flush:
+                self._file.flush()
+                self._next_flush = now + self.FLUSH_SECONDS
 
 
 class ProgressListener:

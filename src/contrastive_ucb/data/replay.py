@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from safetensors import numpy as safetensors
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checkpoint import CheckpointError
 from contrastive_ucb.core.checks import check_size
-from contrastive_ucb.core.files import write_atomically
+from contrastive_ucb.core.files import checksum, write_atomically
 from contrastive_ucb.data.history import Frames, History
 from contrastive_ucb.data.nstep import Cut, first_end, jump_mask, n_step
 from contrastive_ucb.data.sumtree import SumTree
@@ -301,9 +300,9 @@ class ReplayFiles:
         for first in range(start, now, self.piece):
             last = min(first + self.piece, now)
             content = zlib.compress(safetensors.save(replay.history.entries(first, last)), level=1)
-            digest = hashlib.sha256(content).hexdigest()
+            digest = checksum(content)
             path = self.folder / f"entries_{first}_{last}_{digest[:16]}.z"
-            if not path.exists():
+            if not path.exists() or path.read_bytes() != content:  # damaged
                 write_atomically(path, content)
             pieces.append({"name": path.name, "first": first, "last": last, "sha256": digest})
         self.pieces = pieces
@@ -312,22 +311,25 @@ class ReplayFiles:
     def load(self, replay: Replay, state: Mapping[str, Any]) -> None:
         """Restore `replay` to the saved state; raises CheckpointError for a damaged file."""
         replay.load_live_state(state)
-        remedy = "remove the checkpoint that needs it to continue from an older one"
         for piece in state["pieces"]:
-            path = self.folder / piece["name"]
-            try:
-                content = path.read_bytes()
-            except OSError as error:
-                problem = f"cannot be read ({error.strerror})"
-                raise CheckpointError(f"{path} {problem}; {remedy}") from error
-            if hashlib.sha256(content).hexdigest() != piece["sha256"]:
-                problem = "was changed after it was saved (checksum differs)"
-                raise CheckpointError(f"{path} {problem}; {remedy}")
-            entries = safetensors.load(zlib.decompress(content))
+            entries = safetensors.load(zlib.decompress(self.read(piece)))
             skip = max(0, replay.history.oldest - piece["first"])
             stored = {name: values[skip:] for name, values in entries.items()}
             replay.history.write(piece["first"] + skip, stored)
         self.pieces = [dict(piece) for piece in state["pieces"]]
+
+    def read(self, piece: Mapping[str, Any]) -> bytes:
+        """The compressed content of a piece, verified."""
+        path: Path = self.folder / piece["name"]
+        remedy = "remove the checkpoint that needs it to continue from an older one"
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be read ({error.strerror})", remedy) from error
+        if checksum(content) != piece["sha256"]:
+            problem = "was changed after it was saved (checksum differs)"
+            raise CheckpointError(f"{path} {problem}", remedy)
+        return content
 
     def prune(self, states: Iterable[Mapping[str, Any]]) -> None:
         """Remove files to which none of the states refers, and temporary files.

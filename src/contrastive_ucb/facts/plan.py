@@ -27,7 +27,7 @@ from contrastive_ucb.core.runtime import versions
 from contrastive_ucb.facts.rows import GROUPS, Row
 from contrastive_ucb.runs.grid import Job, Table, experiment_table, jobs_of, merged
 from contrastive_ucb.runs.problem import Problem
-from contrastive_ucb.runs.store import read_object
+from contrastive_ucb.runs.store import RunFolder
 
 OF_FACTS = ("window", "part", "quick", *GROUPS)  # keys of the file that describe no runs
 PER_DECADE = 10  # rounds of a curve
@@ -222,9 +222,9 @@ def load_records(runs: Mapping[str, Run], root: Path) -> dict[str, Record]:
 
 def load_record(run: Run, root: Path) -> Record:
     """The record of a finished run, read from the run folders of its seeds."""
-    folders = [folder for job in run.jobs for folder in job.folders(root)]
-    summaries = [read_object(folder / "DONE", "remove it and repeat") for folder in folders]
-    metrics = [_read_metrics(folder / "metrics.jsonl") for folder in folders]
+    folders = [RunFolder(spec, root) for job in run.jobs for spec in job.specs]
+    summaries = [folder.summary() for folder in folders]
+    metrics = [_read_metrics(folder.metrics) for folder in folders]
     last = max(summary["rounds"] for summary in summaries)
     recorded = sorted({step for seed in metrics for step in seed.index})
     steps = [step for step in recorded if on_grid(step, last, PER_DECADE)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.core.files import write_atomically
+from contrastive_ucb.core.files import sealed, write_atomically
 from contrastive_ucb.core.runtime import today, versions
 from contrastive_ucb.runs.store import read_object
 
@@ -118,7 +118,7 @@ def check_place(out: Path, plan: Plan) -> None:
 def write_summary(out: Path, summary: dict[str, Any]) -> None:
     """Write the summary to facts.json, and its rows to facts.csv."""
     rows = pd.DataFrame([row for group in GROUPS for row in summary[group]])
-    write_atomically(out / NAME, json.dumps(summary, indent=1, allow_nan=False) + "\n")
+    write_atomically(out / NAME, json.dumps(sealed(summary), indent=1, allow_nan=False) + "\n")
     write_atomically(out / "facts.csv", rows.to_csv(index=False, lineterminator="\n"))
 
 

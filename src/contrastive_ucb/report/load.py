@@ -27,7 +27,7 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.facts.rows import Row
 from contrastive_ucb.runs.grid import SWEEPS, PlannedRun, remembered
 from contrastive_ucb.runs.spec import RunSpec
-from contrastive_ucb.runs.store import failure_of, read_object
+from contrastive_ucb.runs.store import failure_of, read_done, read_object, read_spec
 
 SCORES = ("evaluation.mean", "average_regret", "average_gap")  # a finished run has one of them
 NUMBERS = (*SCORES, "evaluation.episodes", "optimal_value")
@@ -132,7 +132,7 @@ def _read_run(folder: Path, values: Values) -> dict[str, Any]:
             for name in ("metrics.jsonl", "eval.jsonl"):
                 _read_lines(folder / name, torn_end=True)
             return row
-        summary = _read_summary(done)
+        summary = _read_summary(done, spec)
         values += _read_curves(folder)
     except UserError as error:
         return row | {"status": "damaged", "problem": str(error)}
@@ -145,12 +145,7 @@ def _read_spec(folder: Path) -> RunSpec:
     file = folder / "spec.json"
     if not file.exists() and (failure := failure_of(folder)):
         raise UserError(f"{folder} failed before it began ({failure.error}); {REPEAT}")
-    remedy = f"remove it and {REPEAT}"
-    content = read_object(file, remedy)
-    try:
-        spec = RunSpec(**content)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{file} is damaged ({error}); {remedy}") from error
+    spec = read_spec(folder)
     place = (spec.suite, spec.agent, folder.parent.name, f"seed_{spec.seed}")
     if folder.parts[-4:] != place or not folder.parent.name.startswith(spec.task):
         here = f"{spec.suite}/{spec.agent}/{spec.task}-{spec.identity()[:8]}/seed_{spec.seed}"
@@ -158,10 +153,10 @@ def _read_spec(folder: Path) -> RunSpec:
     return spec
 
 
-def _read_summary(done: Path) -> dict[str, Any]:
+def _read_summary(done: Path, spec: RunSpec) -> dict[str, Any]:
     """The entries of DONE; one of `SCORES` must be a number."""
     remedy = f"remove it and {REPEAT}"
-    summary = dict(flatten(read_object(done, remedy)))
+    summary = dict(flatten(read_done(done.parent, spec)))
     for key in NUMBERS:
         value = summary.get(key)
         if value is not None and not _is_number(value):

@@ -22,6 +22,7 @@ from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import Event, ProgressListener
+from contrastive_ucb.core.files import write_errors
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import choose_device, keep_freed_memory
 from contrastive_ucb.core.runtime import threads as use_threads
@@ -295,7 +296,8 @@ class DeepAgent:
             The path of the saved state in the folder.
         """
         files = ReplayFiles(save_folder(folder) / "replay")
-        replay = files.save(self.trainer.replay)
+        with write_errors(files.folder):
+            replay = files.save(self.trainer.replay)
         state = {
             "kind": self.kind,
             "env": self.env,
@@ -352,7 +354,7 @@ class DeepAgent:
         cls, run_dir: Path, spec: RunSpec, env: EnvSource | None = None, **options: Any
     ) -> Self:
         """The agent of a run of `cucb train` at its newest checkpoint; for options see `load`."""
-        with newest_checkpoint(run_dir) as state:
+        with newest_checkpoint(run_dir, spec) as state:
             training = Training.of_spec(spec, _given_again(spec.config["env"], env))
             agent = cls.load(training, state, run_dir, **options)
         agent.run_dir = run_dir

@@ -30,7 +30,6 @@ know the runs that have not begun.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import tomllib
@@ -44,7 +43,7 @@ from typing import Any, NamedTuple
 
 from contrastive_ucb.core.checks import check_kinds, check_positive, check_range, check_size, hint
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.core.files import write_atomically
+from contrastive_ucb.core.files import checksum, remedy_of, write_atomically
 from contrastive_ucb.evaluation.rollouts import default_episodes
 from contrastive_ucb.runs.problem import Problem
 from contrastive_ucb.runs.spec import (
@@ -56,7 +55,6 @@ from contrastive_ucb.runs.spec import (
     commands,
     consecutive,
 )
-from contrastive_ucb.runs.store import remedy_of
 from contrastive_ucb.runs.training import Training
 
 Table = Mapping[str, Any]
@@ -200,7 +198,7 @@ class Grid:
             group |= {"label": job.label, "eval_episodes": job.eval_episodes}
             groups.setdefault(spec.identity(), group)["seeds"] += job.seeds
         content = json.dumps({"name": self.name, "groups": list(groups.values())})
-        digest = hashlib.sha256(content.encode()).hexdigest()[:8]
+        digest = checksum(content.encode())[:8]
         path = root / SWEEPS / f"{self.name}-{digest}.json"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +213,10 @@ def remembered(root: Path) -> Iterator[PlannedRun]:
     """The runs of all sweeps that were started in the folder."""
     for path in sorted((root / SWEEPS).glob("*.json")):
         try:
-            for group in json.loads(path.read_text(encoding="utf-8"))["groups"]:
+            text = path.read_text(encoding="utf-8").rstrip("\n")
+            if checksum(text.encode())[:8] != path.stem[-8:]:
+                raise ValueError("its name is not the checksum of its content")
+            for group in json.loads(text)["groups"]:
                 episodes = group["eval_episodes"]
                 for seed in group["seeds"]:
                     spec = RunSpec(**group["spec"] | {"seed": seed})

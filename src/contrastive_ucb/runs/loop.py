@@ -24,8 +24,9 @@ from contrastive_ucb.core.checkpoint import (
 )
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.events import JsonlListener, ProgressListener, TensorBoardListener
+from contrastive_ucb.core.files import write_errors
 from contrastive_ucb.core.runtime import interrupts, threads
-from contrastive_ucb.runs.store import KEPT, RunFolder, checkpoint_errors
+from contrastive_ucb.runs.store import KEPT, METRICS, RunFolder, checkpoint_errors
 
 if TYPE_CHECKING:
     from contrastive_ucb.runs.problem import Problem
@@ -86,7 +87,9 @@ def run_in_folders(
     inputs = folders[0].spec.inputs or {}
     title = f"{inputs['algo']} on {inputs['env']}"
     newest = [path for folder in folders if (path := latest_checkpoint(folder.checkpoints))]
-    states = [load_checkpoint(path) for path in newest]
+    states = [
+        load_checkpoint(path, folder.owner) for path, folder in zip(newest, folders, strict=False)
+    ]
     if states:
         with checkpoint_errors(newest[0]):
             # Checkpoints of earlier versions have the state of a finite agent under "session".
@@ -97,8 +100,7 @@ def run_in_folders(
     with ExitStack() as closing:
         logs, boards = [], []
         for at, folder in enumerate(folders):
-            offset = states[at]["metrics"]["offset"] if states else 0
-            logs.append(JsonlListener(folder.metrics, offset))
+            logs.append(JsonlListener(folder.metrics, states[at]["metrics"] if states else None))
             closing.callback(logs[-1].close)
             boards.append(TensorBoardListener(folder.tensorboard, start + 1))
             closing.callback(boards[-1].close)
@@ -117,17 +119,19 @@ def run_in_folders(
                 return
             seconds = time.monotonic() - began - session.idle
             for at, (folder, log) in enumerate(zip(folders, logs, strict=True)):
-                state = {**session.state_of(at), "metrics": {"offset": log.sync()}}
-                save_checkpoint(folder.checkpoints, session.position, {**state, "seconds": seconds})
-                prune_checkpoints(folder.checkpoints, KEPT)
+                with write_errors(folder.path):
+                    state = {**session.state_of(at), "metrics": log.sync(), "seconds": seconds}
+                    save_checkpoint(folder.checkpoints, session.position, state, folder.owner)
+                    prune_checkpoints(folder.checkpoints, KEPT)
             saved = session.position
 
         bar = ProgressListener(inputs["length"], title, start) if progress else None
         stopped = follow(events, [write, *observers], save, every, bar)
         if not stopped:
             save()
-            for at, folder in enumerate(folders):
-                folder.finish({**session.summary(at), "seconds": round(seconds, 3)})
+            for at, (folder, log) in enumerate(zip(folders, logs, strict=True)):
+                summary = {**session.summary(at), "seconds": round(seconds, 3)}
+                folder.finish(summary, {METRICS: log.sync(), **session.marks})
     return stopped
 
 
@@ -159,6 +163,7 @@ def solve(
         for seed in waiting:
             opened.enter_context(folders[seed])
             if not folders[seed].finished:  # another process may have finished it meanwhile
+                folders[seed].repair(say)
                 steps = finished_steps(folders[seed].checkpoints)
                 groups.setdefault(steps[-1] if steps else 0, []).append(seed)
         for _, group in sorted(groups.items()):
@@ -205,6 +210,7 @@ def train(
         with folder:
             if not folder.finished:  # another process may have finished it meanwhile
                 session = DeepSession(training, trainer, folder.path, episodes, say)
+                folder.repair(say, session.check)
                 try:
                     stopped = run_in_folders(
                         session,

@@ -18,6 +18,7 @@ from contrastive_ucb.core.checkpoint import (
     save_checkpoint,
 )
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.files import refuse_links, write_errors
 from contrastive_ucb.envs.batch import Env
 from contrastive_ucb.envs.continuous import ContinuousMDP
 from contrastive_ucb.envs.finite_twin import OneHot
@@ -61,14 +62,23 @@ def save_folder(folder: str | Path) -> Path:
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise UserError(f"{place} is a file; name a folder to save the agent in")
+    refuse_links_of(place)
     return place
+
+
+def refuse_links_of(folder: Path) -> None:
+    """Raise an error if a saved agent in the folder contains a symbolic link."""
+    for part in (*folder.glob("*step_*"), folder / "replay"):
+        refuse_links(part)
 
 
 def save_state(folder: Path, state: dict[str, Any]) -> Path:
     """Replace the agent that was saved in the folder."""
     # Numbered by saves, not by rounds: the newest save counts, whatever agent it contains.
-    saved = save_checkpoint(folder, max(finished_steps(folder), default=0) + 1, state)
-    prune_checkpoints(folder, keep=1)
+    step = max(finished_steps(folder), default=0) + 1
+    with write_errors(folder):
+        saved = save_checkpoint(folder, step, state, {"kind": "saved agent"})
+        prune_checkpoints(folder, keep=1)
     return saved
 
 
@@ -104,6 +114,7 @@ def load(
     path = latest_checkpoint(Path(folder))
     if path is None:
         return _agent_of_run(Path(folder), env)
+    refuse_links_of(Path(folder))
     state = load_checkpoint(path)
     if state.get("kind") == "deep":
         from contrastive_ucb.runs.deep_agent import DeepAgent
@@ -140,7 +151,7 @@ def _agent_of_run(
     run_dir, spec = find_run(folder, "solve", "train")
     if spec.kind == "train":
         return DeepAgent.of_run(run_dir, spec, env)
-    with newest_checkpoint(run_dir) as state:
+    with newest_checkpoint(run_dir, spec) as state:
         agent: Any = Problem.of_spec(spec).agent([spec.seed])
         agent.session.load_states([state.get("session", state)])
     return cast("ContrastiveUCB | ContrastiveULCB", agent)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pkgutil import resolve_name
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ class Session:
     """
 
     idle = 0.0  # all its time is training
+    marks: Mapping[str, dict[str, Any]] = MappingProxyType({})  # of files besides the metrics
 
     def __init__(self, agent: Learner[Any], probes: Sequence[str] = (), stops: bool = False):
         self.agent = agent

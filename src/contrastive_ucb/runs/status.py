@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from contrastive_ucb.core.checkpoint import STATE, latest_checkpoint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.runs.grid import SWEEPS, Job, PlannedRun, remembered
-from contrastive_ucb.runs.spec import LENGTHS, RunSpec, command_words, commands
-from contrastive_ucb.runs.store import failure_of, is_busy
+from contrastive_ucb.runs.spec import LENGTHS, command_words, commands
+from contrastive_ucb.runs.store import failure_of, is_busy, read_done, read_spec
 
 STATES = ("finished", "running", "waiting", "failed")
 TAIL = 1 << 16  # bytes read from the end of metrics.jsonl
@@ -73,7 +73,8 @@ def watched_folder(folder: Path) -> list[Watched]:
             for planned in remembered(path):
                 place = planned.spec.folder(path)
                 runs[place] = _watched(planned, place, folder, path)
-        if "spec.json" in files:
+        begun = any(not name.startswith(".") for name in (*folders, *files))
+        if "spec.json" in files or (path.name.startswith("seed_") and begun):
             if path not in runs:
                 runs[path] = _found(path, folder)
             folders.clear()
@@ -100,13 +101,12 @@ def _watched(planned: PlannedRun, path: Path, base: Path, out: Path) -> Watched:
 def _found(path: Path, base: Path) -> Watched:
     """A run that belongs to no sweep; if its spec is damaged, the folder names are used."""
     try:
-        spec = RunSpec(**json.loads((path / "spec.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        problem = f"{path / 'spec.json'} is damaged ({error}); {REPEAT}"
+        spec = read_spec(path)
+    except UserError as error:
         *_, agent, task, seed = ("", "", *path.parts)
         number = int(seed[5:]) if seed[5:].isdigit() else 0
         name = str(path.relative_to(base))
-        return Watched(path, RunState(name, agent, task, number, "failed", error=problem))
+        return Watched(path, RunState(name, agent, task, number, "failed", error=str(error)))
     words: list[str] = []
     if spec.inputs is not None and spec.kind == spec.suite and len(path.parents) > 3:
         words = command_words(spec.kind, spec.inputs)
@@ -137,12 +137,20 @@ def _state_of(path: Path, start: RunState) -> tuple[RunState, Mapping[str, Any]]
     """The state of a run, and the summary of a finished one."""
     if start.error:
         return start, {}
-    if (path / "DONE").exists():
+    finished = (path / "DONE").exists()
+    try:
+        if finished or (path / "spec.json").exists():
+            spec = read_spec(path)
+    except UserError as error:
+        return replace(start, state="failed", error=str(error)), {}
+    if finished:
         try:
-            summary = json.loads((path / "DONE").read_text(encoding="utf-8"))
+            summary = read_done(path, spec)
             is_gap = start.measure == "gap"
             score = float(summary["final_gap"] if is_gap else summary["evaluation"]["mean"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except UserError as error:
+            return replace(start, state="failed", error=str(error)), {}
+        except (ValueError, KeyError, TypeError) as error:
             problem = f"{path / 'DONE'} is damaged ({error!r}); {REPEAT}"
             return replace(start, state="failed", error=problem), {}
         return replace(start, state="finished", step=start.steps or 0, score=score), summary

@@ -1,9 +1,13 @@
 """RunFolder: the folder of one run. One process at a time writes to it.
 
+Everything that is read again has a checksum. Folders of earlier versions have fewer of them, and
+are read unverified.
+
 spec.json         the specification        metrics.jsonl   measured values
 checkpoints/      states to resume from    tensorboard/    the same values for TensorBoard
 versions.json     package versions of the process that finished the run
-DONE              the summary; exists if and only if the run is finished
+DONE              the summary, and marks of the files that belong to it; exists if and only if the
+                  run is finished
 FAILED            why the last attempt failed; removed when the next one begins
 log.txt           the output of all attempts of a worker
 .lock             held by the process that writes to the folder
@@ -11,27 +15,48 @@ log.txt           the output of all attempts of a worker
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
+import re
+import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
-from contrastive_ucb.core.checkpoint import CheckpointError, latest_checkpoint, load_checkpoint
-from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.core.files import write_atomically
+from contrastive_ucb.core.checkpoint import (
+    CheckpointError,
+    finished_steps,
+    latest_checkpoint,
+    load_checkpoint,
+)
+from contrastive_ucb.core.errors import DamageError, UserError
+from contrastive_ucb.core.files import FULL as FULL
+from contrastive_ucb.core.files import (
+    START_AGAIN,
+    check_mark,
+    checksum,
+    refuse_links,
+    remove_drafts,
+    sealed,
+    unsealed,
+    write_atomically,
+    write_errors,
+)
+from contrastive_ucb.core.files import remedy_of as remedy_of
 from contrastive_ucb.core.runtime import versions
-from contrastive_ucb.runs.spec import Kind, RunSpec, kind_of
+from contrastive_ucb.runs.spec import Kind, RunSpec
 
 KEPT = 2  # checkpoints per run: if the newest is damaged, the one before it can be used
-FULL = (errno.ENOSPC, errno.EDQUOT)  # disk full or quota exceeded
 LOCK_SECONDS = 0.5  # how long to wait for a lock; readers hold it for much less
 VERSIONS = "versions.json"
 FAILED, LOG = "FAILED", "log.txt"
+METRICS, EVALUATIONS = "metrics.jsonl", "eval.jsonl"
+COVERS = "covers"  # the entry of DONE with the identity of the run and the marks of its files
+SPEC_REMEDY = "remove it, and DONE if it exists, and repeat the run's command"
+DONE_REMEDY = "remove DONE and repeat the run's command"
 
 
 class RunBusyError(UserError):
@@ -45,13 +70,14 @@ class RunFolder:
         self.spec = spec
         self.path = spec.folder(root)
         self.checkpoints = self.path / "checkpoints"
-        self.metrics = self.path / "metrics.jsonl"
+        self.metrics = self.path / METRICS
         self.tensorboard = self.path / "tensorboard"
         self._done = self.path / "DONE"
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Self:
-        with self._one_line_errors(), ExitStack() as undo:
+        with write_errors(self.path), ExitStack() as undo:
+            refuse_links(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
             lock = undo.enter_context((self.path / ".lock").open("a"))
             until = time.monotonic() + LOCK_SECONDS
@@ -62,6 +88,7 @@ class RunFolder:
                         " wait until that run ends, or pass --out FOLDER to write elsewhere"
                     )
                 time.sleep(LOCK_SECONDS / 50)
+            remove_drafts(self.path)
             self._claim()
             undo.pop_all()
             self._lock = lock
@@ -76,18 +103,65 @@ class RunFolder:
     def finished(self) -> bool:
         return self._done.exists()
 
-    def finish(self, summary: Mapping[str, Any]) -> None:
-        """Write the summary, which marks the run as finished."""
-        with self._one_line_errors():
-            content = json.dumps(summary, indent=2, allow_nan=False)
-            write_atomically(self.path / VERSIONS, json.dumps(versions(), indent=2) + "\n")
-            write_atomically(self._done, content + "\n")
+    @property
+    def owner(self) -> dict[str, Any]:
+        """What the checkpoints and the summary of this run contain to be told from others."""
+        return owner_of(self.spec)
+
+    def repair(
+        self, say: Callable[[str], None], check: Callable[[Any], None] = lambda state: None
+    ) -> None:
+        """Verify the newest checkpoint; if it is damaged, rename it to use the one before it.
+
+        check   raises an error if the files to which the state refers are damaged
+        """
+        damaged: dict[Path, DamageError] = {}
+        for step in reversed(finished_steps(self.checkpoints)):
+            path = self.checkpoints / f"step_{step}"
+            try:
+                with checkpoint_errors(path):
+                    state = load_checkpoint(path, self.owner)
+                    check_mark(self.metrics, state["metrics"])
+                    if "evaluations" in state:
+                        check_mark(self.path / EVALUATIONS, state["evaluations"])
+                    check(state)
+            except DamageError as error:
+                damaged[path] = error
+                continue
+            for other, why in damaged.items():
+                aside = other.with_name(f"damaged_{other.name}")
+                shutil.rmtree(aside, ignore_errors=True)
+                other.rename(aside)
+                say(f"{why.problem}; continuing from {path.name} instead")
+            return
+        if damaged:
+            first = next(iter(damaged.values()))
+            raise CheckpointError(
+                f"{first.problem}, and there is no older checkpoint that fits",
+                f"remove the run folder {self.path} and repeat the command to start again",
+            )
+
+    def finish(
+        self, summary: Mapping[str, Any], marks: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        """Write the summary, which marks the run as finished.
+
+        marks   of the files that belong to the summary, by name
+        """
+        used = (json.dumps(versions(), indent=2) + "\n").encode()
+        files = {**(marks or {}), VERSIONS: {"offset": len(used), "sha256": checksum(used)}}
+        content = sealed({**summary, COVERS: {**self.owner, "files": files}})
+        with write_errors(self.path):
+            text = json.dumps(content, indent=2, allow_nan=False)
+            write_atomically(self.path / VERSIONS, used)
+            write_atomically(self._done, text + "\n")
 
     def summary(self, *required: str) -> dict[str, Any]:
         """The summary of the finished run and its folder; a missing field is an error."""
         if not self.finished:
             raise UserError(f"{self.path} is not finished; repeat its command to continue it")
-        summary = read_object(self._done, f"remove {self._done} and repeat the command")
+        self._claim()
+        summary = read_done(self.path, self.spec)
         if missing := set(required) - summary.keys():
             raise UserError(
                 f"{self._done} has no {min(missing)!r}; remove it and repeat the command"
@@ -98,9 +172,9 @@ class RunFolder:
         """Write spec.json into a new folder; in an existing one it must describe this run."""
         file, wanted = self.path / "spec.json", self.spec.to_json()
         if not file.exists():
-            write_atomically(file, json.dumps(wanted, indent=2) + "\n")
+            write_atomically(file, json.dumps(sealed(wanted), indent=2) + "\n")
             return
-        stored = read_object(file, "remove it, and the next attempt writes it again")
+        stored = read_spec(self.path).to_json()
         # Different inputs, such as a default that was given, may resolve to the same run.
         keys = sorted((wanted.keys() | stored.keys()) - {"inputs"})
         if differ := [key for key in keys if stored.get(key) != wanted.get(key)]:
@@ -109,31 +183,63 @@ class RunFolder:
                 f" move {self.path} elsewhere or pass --out FOLDER to write elsewhere"
             )
 
-    @contextmanager
-    def _one_line_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise UserError(
-                f"cannot write to run folder {self.path} ({error.strerror}); {remedy_of(error)}"
-            ) from error
+
+def owner_of(spec: RunSpec) -> dict[str, Any]:
+    """What identifies a run: the hash of its specification without the seed, and the seed."""
+    return {"spec": spec.identity(), "seed": spec.seed}
+
+
+def read_spec(folder: Path) -> RunSpec:
+    """The specification of the run in this folder, verified; a damaged file is an error."""
+    refuse_links(folder)
+    file = folder / "spec.json"
+    content = read_object(file, SPEC_REMEDY)
+    try:
+        spec = RunSpec(**content)
+    except (TypeError, ValueError) as error:
+        raise DamageError(f"{file} is damaged ({error})", SPEC_REMEDY) from error
+    if re.fullmatch("seed_[0-9]+", folder.name) and folder.name != f"seed_{spec.seed}":
+        remedy = f"move the folder to seed_{spec.seed}, or {SPEC_REMEDY}"
+        raise DamageError(f"{file} describes the run of seed {spec.seed}", remedy)
+    return spec
+
+
+def read_done(folder: Path, spec: RunSpec) -> dict[str, Any]:
+    """The summary of a finished run, verified together with the files that belong to it."""
+    done = folder / "DONE"
+    raw = read_object(done, DONE_REMEDY, sealed_by=COVERS)
+    covers = raw.pop(COVERS, None)
+    if covers is not None:
+        if {key: covers.get(key) for key in ("spec", "seed")} != owner_of(spec):
+            raise DamageError(f"{done} belongs to another run", DONE_REMEDY)
+        for name, mark in covers["files"].items():
+            check_mark(folder / name, mark, DONE_REMEDY, whole=True)
+    return raw
 
 
 def find_run(path: Path, *kinds: Kind) -> tuple[Path, RunSpec]:
     """The only run of these commands in or below the folder `path`, and its specification."""
     if not path.is_dir():
         raise UserError(f"there is no folder {path}; name a run folder or the --out of its command")
-    files = sorted(path.rglob("spec.json"))
-    specs = {file: read_object(file, "name another run") for file in files}
-    runs = [file for file, spec in specs.items() if kind_of(spec.get("config")) in kinds]
+    files = [file for file in sorted(path.rglob("spec.json")) if not _is_foreign(file)]
+    specs = {file.parent: read_spec(file.parent) for file in files}
+    runs = [folder for folder, spec in specs.items() if spec.kind in kinds]
     if not runs:
         names = " or ".join(f"'cucb {kind}'" for kind in kinds)
         raise UserError(f"there is no run of {names} in {path}; name the --out of such a command")
     if len(runs) > 1:
-        some = ", ".join(str(file.parent) for file in runs[:3])
+        some = ", ".join(map(str, runs[:3]))
         raise UserError(f"there are {len(runs)} runs in {path}; name one of them, such as {some}")
-    with checkpoint_errors(runs[0]):
-        return runs[0].parent, RunSpec(**specs[runs[0]])
+    return runs[0], specs[runs[0]]
+
+
+def _is_foreign(spec: Path) -> bool:
+    """Whether another program wrote this spec.json."""
+    try:
+        content = json.loads(spec.read_bytes())
+    except (OSError, ValueError):  # damaged
+        return False
+    return isinstance(content, dict) and not content.keys() & {"suite", "sha256"}
 
 
 class Failure(NamedTuple):
@@ -144,7 +250,9 @@ class Failure(NamedTuple):
 
 
 def mark_failed(folder: Path, error: str) -> None:
-    """Write FAILED, if the folder is writable."""
+    """Write FAILED, if the folder is writable and not a link."""
+    if folder.is_symlink():
+        return
     note = {"error": error, "log": LOG}  # a relative path, so that the folder can be moved
     try:
         write_atomically(folder / FAILED, json.dumps(note) + "\n")
@@ -187,9 +295,7 @@ def _locks(file: IO[str], kind: int) -> bool:
 
 
 @contextmanager
-def checkpoint_errors(
-    checkpoint: Path, remedy: str = "remove the run folder to start again"
-) -> Iterator[None]:
+def checkpoint_errors(checkpoint: Path, remedy: str = START_AGAIN) -> Iterator[None]:
     """Report a checkpoint that does not fit, such as one of another version, in one line."""
     try:
         yield
@@ -197,36 +303,34 @@ def checkpoint_errors(
         raise
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise CheckpointError(
-            f"{checkpoint} does not fit this version ({what}); {remedy}"
-        ) from error
+        problem = f"{checkpoint} does not fit this version ({what})"
+        raise CheckpointError(problem, remedy) from error
 
 
 @contextmanager
-def newest_checkpoint(run_dir: Path) -> Iterator[dict[str, Any]]:
+def newest_checkpoint(run_dir: Path, spec: RunSpec) -> Iterator[dict[str, Any]]:
     """The state in the newest checkpoint of a run, to be loaded within the context."""
     newest = latest_checkpoint(run_dir / "checkpoints")
     if newest is None:
         raise UserError(f"{run_dir} has no checkpoint yet; repeat its command")
     with checkpoint_errors(newest):
-        yield load_checkpoint(newest)
+        yield load_checkpoint(newest, owner_of(spec))
 
 
-def remedy_of(error: OSError) -> str:
-    """What to do if a folder of runs cannot be written to."""
-    if error.errno in FULL:
-        return "free some disk space and repeat the command, which resumes from what is saved"
-    return "pass --out FOLDER with a writable folder"
+def read_object(path: Path, remedy: str, sealed_by: str | None = None) -> dict[str, Any]:
+    """The JSON object in the file without its checksum; a damaged file is an error.
 
-
-def read_object(path: Path, remedy: str) -> dict[str, Any]:
-    """The JSON object in the file; an error says what is wrong with it in one line."""
+    sealed_by   an entry that only objects with a checksum have
+    """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        raw = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); {remedy}") from error
+        raise DamageError(f"{path} cannot be read ({error.strerror})", remedy) from error
     except ValueError as error:
-        raise UserError(f"{path} is damaged (not valid JSON); {remedy}") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{path} is damaged (no JSON object); {remedy}")
+        raise DamageError(f"{path} is damaged (not valid JSON)", remedy) from error
+    if not isinstance(raw, dict):
+        raise DamageError(f"{path} is damaged (no JSON object)", remedy)
+    content = unsealed(raw)
+    if content is None or (sealed_by in raw and "sha256" not in raw):
+        raise DamageError(f"{path} is damaged (checksum differs)", remedy)
     return content

@@ -30,7 +30,7 @@ from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import Event, JsonlListener
 from contrastive_ucb.envs.registry import canonical_name, frame_shape_of, make_deep_env
 from contrastive_ucb.runs.spec import RunSpec
-from contrastive_ucb.runs.store import KEPT
+from contrastive_ucb.runs.store import EVALUATIONS, KEPT
 
 if TYPE_CHECKING:
     from contrastive_ucb.agents.deep.trainer import DeepTrainer
@@ -185,9 +185,9 @@ class DeepSession:
         self.files = ReplayFiles(folder / "replay")
         # Replay files of the checkpoints that are kept
         self.pieces: deque[dict[str, Any]] = deque(maxlen=KEPT)
-        self.eval_log = folder / "eval.jsonl"
+        self.eval_log = folder / EVALUATIONS
         self.evaluations: list[dict[str, Any]] = []  # the lines of eval.jsonl
-        self.offset = 0  # bytes of eval.jsonl in the checkpoint that was loaded
+        self.mark: dict[str, Any] = {"offset": 0}  # of eval.jsonl
         self.idle = 0.0  # seconds of evaluations between steps
 
     @property
@@ -200,9 +200,15 @@ class DeepSession:
         """Steps, and updates between two steps."""
         return self.trainer.position
 
+    @property
+    def marks(self) -> dict[str, dict[str, Any]]:
+        """The marks of files besides the metrics, by name."""
+        return {EVALUATIONS: self.mark}
+
     def events(self) -> Iterator[Event]:
         """The events of the trainer; evaluations take place between them."""
-        JsonlListener(self.eval_log, self.offset).close()  # drops what was written afterwards
+        with closing(JsonlListener(self.eval_log, self.mark)) as log:
+            self.mark = log.sync()  # drops what was written after the checkpoint
         lines = self.eval_log.read_text(encoding="utf-8").splitlines()
         self.evaluations = [json.loads(line) for line in lines]
         for line in self.evaluations:
@@ -239,9 +245,9 @@ class DeepSession:
         )
         result = {**digest(scores), "scores": scores.tolist()}
         self.evaluations.append({"step": point, **result})
-        with closing(JsonlListener(self.eval_log, self.eval_log.stat().st_size)) as log:
+        with closing(JsonlListener(self.eval_log, self.mark)) as log:
             log.write(point, result)
-            log.sync()
+            self.mark = log.sync()
 
     def state_of(self, seed: int) -> dict[str, Any]:
         """The state for the checkpoint; new entries of the replay memory are written to files."""
@@ -249,20 +255,24 @@ class DeepSession:
         self._prune()
         replay = self.files.save(self.trainer.replay)
         self.pieces.append({"pieces": replay["pieces"]})
-        evaluations = {"offset": self.eval_log.stat().st_size}
-        return {"trainer": self.trainer.state_dict(), "replay": replay, "evaluations": evaluations}
+        return {"trainer": self.trainer.state_dict(), "replay": replay, "evaluations": self.mark}
 
     def _prune(self) -> None:
         """Remove replay files to which no checkpoint refers."""
         if len(self.pieces) == KEPT:  # otherwise there may be a checkpoint that is not among them
             self.files.prune(self.pieces)
 
+    def check(self, state: dict[str, Any]) -> None:
+        """Raise an error if files of the replay memory to which the state refers are damaged."""
+        for piece in state["replay"]["pieces"]:
+            self.files.read(piece)
+
     def load_states(self, states: list[dict[str, Any]]) -> None:
         (state,) = states
         self.trainer.load_state_dict(state["trainer"])
         self.files.load(self.trainer.replay, state["replay"])
         self.pieces.append({"pieces": state["replay"]["pieces"]})
-        self.offset = state["evaluations"]["offset"]
+        self.mark = state["evaluations"]
 
     def summary(self, seed: int) -> dict[str, Any]:
         """Evaluate the final weights and summarize the run."""
