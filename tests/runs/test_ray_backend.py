@@ -20,7 +20,7 @@ from contrastive_ucb.runs import pool
 from contrastive_ucb.runs import ray as cluster
 from contrastive_ucb.runs.grid import Job
 from contrastive_ucb.runs.ray import run_in_process, run_ray
-from contrastive_ucb.runs.worker import EXIT_DONE, EXIT_FAILED, run_job
+from contrastive_ucb.runs.worker import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, run_job
 
 HERE = str(Path.cwd())
 
@@ -240,19 +240,21 @@ def test_the_options_of_a_task(
 def test_how_tasks_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Lost tasks are repeated; errors and stops are not."""
-    fake(monkeypatch, *(error() for error in lost), (0, ""))
+    """Lost tasks, and runs that were stopped by a signal, are repeated; others are not."""
+    fake(monkeypatch, *(error() for error in lost[1:]), (EXIT_STOPPED, ""), (0, ""))
     [job] = jobs_of(solve_table(seeds=1))
     assert run_ray([job], tmp_path, 1) == {}
-    name = job.folder(Path())
-    assert capsys.readouterr().err.splitlines() == [
-        f"{name}: Ray lost it ({error}); retry {at} of 3" for at, error in enumerate(LOST, 1)
-    ]
+    name, lines = job.folder(Path()), capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    for at, (line, what) in enumerate(zip(lines, (*LOST[1:], "stopped"), strict=True), 1):
+        assert line.startswith(f"{name}: ")
+        assert what in line
+        assert line.endswith(f"retry {at} of 3")
     (job.folder(tmp_path) / "DONE").unlink()
     for ends, says in (
         ([(EXIT_FAILED, "no space")], "no space"),
         ([RayTaskError(OSError("no\npython"))], "no python"),
-        ([TaskCancelledError()], "stopped from outside"),
+        ([TaskCancelledError()], "the task was canceled"),
         ([lost[1]()] * (1 + cluster.RETRIES), "NodeDiedError"),
     ):
         ray = fake(monkeypatch, *ends)

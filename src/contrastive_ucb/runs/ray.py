@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -29,9 +30,10 @@ from typing import Any
 from uuid import uuid4
 
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.runtime import Stopped, set_signal_handlers, signal_handlers
 from contrastive_ucb.runs import pool
 from contrastive_ucb.runs.grid import Job, Resources
-from contrastive_ucb.runs.worker import EXIT_FAILED, EXIT_STOPPED, GRACE_SECONDS, one_line, say
+from contrastive_ucb.runs.worker import EXIT_FAILED, GRACE_SECONDS, one_line, say
 
 RETRIES = 3  # of a lost run, since its newest checkpoint
 CONNECT_SECONDS = 5  # for a connection to the port
@@ -135,11 +137,16 @@ class RayBackend:
         import ray  # takes a second, and reads the environment variables
 
         self._ray = ray  # from now on `stop` has something to close
+        handlers = signal_handlers()
         try:
             ray.init(self._address or "local", **options)
         except Exception as error:
             message = f"Ray does not start ({one_line(error)}); use --backend local"
             raise UserError(message) from error
+        except SystemExit as stop:  # of Ray's handler of SIGTERM
+            raise Stopped(signal.SIGTERM) from stop
+        finally:
+            set_signal_handlers(handlers)
 
     def _check(self, wanted: Resources) -> None:
         """Print a line if no node has these resources now; an error if none can join."""
@@ -179,7 +186,7 @@ def _outcome(ray: Any, task: Any) -> pool.Ended:
     try:
         return pool.Ended(*ray.get(task))
     except errors.TaskCancelledError:
-        return pool.Ended(EXIT_STOPPED)
+        return pool.Ended(EXIT_FAILED, "the task was canceled; repeat the command to continue")
     except errors.RayTaskError as error:  # an error of `run_in_process`, which would be repeated
         return pool.Ended(EXIT_FAILED, one_line(error.cause))
     except errors.RayError as error:  # such as WorkerCrashedError, NodeDiedError, OutOfMemoryError
