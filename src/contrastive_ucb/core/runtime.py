@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -22,6 +23,7 @@ from contrastive_ucb.core.errors import UserError
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names and numbers of glibc's malloc.h
 LARGEST_HEAP_BLOCK = 32 << 20  # bytes; glibc refuses more
 KEPT_FREE = (2 << 30) - 1  # bytes; the largest int
+BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # of /proc/cpuinfo; bf16: Arm
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -46,6 +48,16 @@ def choose_device(asked: str) -> str:
     if asked == "cuda" and not torch.cuda.is_available():
         raise UserError("device is 'cuda', but torch finds no CUDA; choose 'cpu' or 'auto'")
     return "cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+def multiplies_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
+    """Whether the processor has instructions for products in bfloat16; None if it does not say."""
+    try:
+        words = set(cpuinfo.read_text().split())
+    except OSError:
+        return None
+    has_flags = bool(words & {"flags", "Features"})  # of x86 and Arm
+    return bool(words & BFLOAT16_FLAGS) if has_flags else None
 
 
 # Signals. SIGINT (Ctrl-C), SIGTERM and SIGHUP ask a process to stop, all in the same way: inside

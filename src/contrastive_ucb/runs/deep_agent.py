@@ -218,7 +218,7 @@ class DeepAgent:
     def _learn_here(self, steps: int, progress: bool, callback: Callback | None) -> Result:
         until = self.n_steps + steps
         self.trainer.steps = until  # the importance weights grow until here
-        for remark in self.training.remarks(until):
+        for remark in self.training.remarks(until, device=self.device):
             warnings.warn(remark, stacklevel=3)
         bar = ProgressListener(until, self.training.algo, self.n_steps) if progress else None
         events: list[Event] = []

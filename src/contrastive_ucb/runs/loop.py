@@ -203,7 +203,7 @@ def train(
         say("the run is finished already; its results are shown")
     else:
         trainer = training.trainer(device)  # invalid settings fail before a folder is created
-        for remark in training.remarks(training.steps, trainer.env):
+        for remark in training.remarks(training.steps, trainer.env, device):
             say(remark)
         with folder:
             if not folder.finished:  # another process may have finished it meanwhile
