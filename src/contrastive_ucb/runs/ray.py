@@ -51,6 +51,7 @@ PRIVATE = {  # variables of a Ray that other users cannot reach
     "RAY_AUTH_MODE": "token",
     "RAY_worker_niceness": "0",  # the same as local processes
 }
+NODE_DIED = pool.Ended(None, "Ray's node on this machine died")
 JOIN = "import sys, ray; ray.init(sys.argv[1], logging_level='ERROR'); ray.shutdown()"
 
 
@@ -85,6 +86,7 @@ class RayBackend:
         self._known: set[Resources] = set()  # resources that were checked
         self._ray: Any = None
         self._files: str | None = None  # the folder of a private Ray
+        self._token = uuid4().hex  # of a private Ray; Ray reads it once per process
 
     def start(self, folder: Path, job: Job) -> None:
         if self._ray is None:
@@ -106,7 +108,13 @@ class RayBackend:
             return []
         begun = list(self._running)
         over, _ = self._ray.wait(begun, num_returns=len(begun), timeout=0)
-        return [(self._running.pop(task), _outcome(self._ray, task)) for task in over]
+        ended = [(self._running.pop(task), _outcome(self._ray, task)) for task in over]
+        if any(how == NODE_DIED for _, how in ended):
+            # All tasks of this connection fail from now on. The next attempt connects again, and
+            # starts a new Ray unless it belongs to a cluster.
+            ended += [(folder, NODE_DIED) for folder in self._running.values()]
+            self._disconnect()
+        return ended
 
     def stop(self) -> None:
         """Cancel the running tasks and disconnect; a private Ray ends and its files are removed."""
@@ -116,18 +124,24 @@ class RayBackend:
                     self._ray.cancel(task)
                 self._ray.wait(begun, num_returns=len(begun), timeout=GRACE_SECONDS)
         finally:
-            self._running.clear()
-            if self._ray is not None:
-                self._ray.shutdown()
-            if self._files is not None:
-                shutil.rmtree(self._files, ignore_errors=True)
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        self._running.clear()
+        self._known.clear()
+        if self._ray is not None:
+            self._ray.shutdown()
+            self._ray = None
+        if self._files is not None:
+            shutil.rmtree(self._files, ignore_errors=True)
+            self._files = None
 
     def _connect(self) -> None:
         """Join the cluster, or start a private Ray with all its files in one folder."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options = OPTIONS
         if self._address is None:
-            os.environ |= {**PRIVATE, "RAY_AUTH_TOKEN": uuid4().hex}
+            os.environ |= {**PRIVATE, "RAY_AUTH_TOKEN": self._token}
             self._files = tempfile.mkdtemp(prefix="cucb-ray-")
             options = {**OPTIONS, "num_cpus": pool.cores(), "_temp_dir": self._files}
             # There are almost no objects here.
@@ -187,6 +201,8 @@ def _outcome(ray: Any, task: Any) -> pool.Ended:
         return pool.Ended(*ray.get(task))
     except errors.TaskCancelledError:
         return pool.Ended(EXIT_FAILED, "the task was canceled; repeat the command to continue")
+    except errors.LocalRayletDiedError:
+        return NODE_DIED
     except errors.RayTaskError as error:  # an error of `run_in_process`, which would be repeated
         return pool.Ended(EXIT_FAILED, one_line(error.cause))
     except errors.RayError as error:  # such as WorkerCrashedError, NodeDiedError, OutOfMemoryError
