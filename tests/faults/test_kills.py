@@ -65,9 +65,10 @@ def check(kind: str, draw: random.Random, whole: Whole, tmp_path: Path) -> None:
     words = words_of(kind, folder)
     for _ in range(draw.randint(1, MOST_KILLS)):
         number = draw.choice(list(CODES))
+        before = size_of(folder)
         process = start(words, start_new_session=True)
         wait(process, draw, whole, folder)
-        begun, ended = size_of(folder) > 0, process.poll() is not None
+        begun, ended = size_of(folder) > before, process.poll() is not None
         process.send_signal(number)
         _, err = process.communicate(timeout=PATIENCE)
         code = process.returncode
@@ -87,13 +88,14 @@ def check(kind: str, draw: random.Random, whole: Whole, tmp_path: Path) -> None:
 
 
 def wait(process: Any, draw: random.Random, whole: Whole, folder: Path) -> None:
-    """Wait until a random share of the results is there, or for a random time.
+    """Wait until a random share of the missing results is there, or for a random time.
 
     The time that a run takes depends on what else the machine does, so it decides only rarely.
     """
     early, share = draw.random() < EARLY, draw.random()
+    before = size_of(folder)
     until = time.monotonic() + (share * whole.seconds if early else PATIENCE)
-    goal = whole.size + 1 if early else share * whole.size
+    goal = whole.size + 1 if early else before + share * (whole.size - before)
     while process.poll() is None and time.monotonic() < until and size_of(folder) < goal:
         time.sleep(0.002)
 
