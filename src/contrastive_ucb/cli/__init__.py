@@ -54,11 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for library in ("MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-    def stopped(stop: Stopped) -> int:
-        what = "stopped" if stop.number == signal.SIGINT else str(stop)
+    def stopped(number: int) -> int:
+        what = "stopped" if number == signal.SIGINT else str(Stopped(number))
         with suppress(OSError):
             say(f"cucb: {what}; repeat the command to continue: {shlex.join(['cucb', *words])}")
-        return stop.exit_code
+        if arguments is None:  # libraries that were interrupted may fail when Python ends
+            os._exit(128 + number)
+        return 128 + number
 
     try:
         with stopped_by_signals(stopped) as received:
@@ -69,10 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except BrokenPipeError:
                 return 0  # stdout was closed, as by `cucb ... | head`
             except KeyboardInterrupt as stop:
-                return stopped(stop if isinstance(stop, Stopped) else Stopped())
+                return stopped(getattr(stop, "number", signal.SIGINT))
             except Exception as error:
                 if received.is_set():  # libraries replace exceptions, such as by an ImportError
-                    return stopped(Stopped(received.number))
+                    return stopped(received.number)
                 known = isinstance(error, (ValueError, ArithmeticError, OSError, MemoryError))
                 if debug or not known:
                     raise

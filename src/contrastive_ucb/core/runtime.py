@@ -71,11 +71,6 @@ class Stopped(KeyboardInterrupt):
         super().__init__(f"stopped by {signal.Signals(number).name}")
         self.number = number
 
-    @property
-    def exit_code(self) -> int:
-        """130, 143 or 129, as of a shell."""
-        return 128 + self.number
-
 
 class Received:
     """The signal that was received last."""
@@ -109,11 +104,11 @@ def interrupts() -> Iterator[Received]:
 
 
 @contextmanager
-def stopped_by_signals(end: Callable[[Stopped], int]) -> Iterator[Received]:
+def stopped_by_signals(end: Callable[[int], int]) -> Iterator[Received]:
     """Signals raise `Stopped` within the context.
 
     Where Python would ignore an exception, such as in a callback during an import, the process
-    ends with the exit code that `end` returns.
+    ends with the exit code that `end` returns for the signal.
     """
     received, before, hook = Received(), signal_handlers(), sys.unraisablehook
 
@@ -124,7 +119,7 @@ def stopped_by_signals(end: Callable[[Stopped], int]) -> Iterator[Received]:
 
     def unraisable(ignored: Any) -> None:
         if isinstance(ignored.exc_value, Stopped):
-            os._exit(end(ignored.exc_value))
+            os._exit(end(ignored.exc_value.number))
         hook(ignored)
 
     set_signal_handlers(dict.fromkeys(before, stop))

@@ -140,7 +140,7 @@ def _stop_with_stdin() -> None:
 
 if __name__ == "__main__":
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)  # Ray's processes block SIGINT
-    with stopped_by_signals(lambda stop: EXIT_STOPPED) as received:
+    with stopped_by_signals(lambda number: EXIT_STOPPED) as received:
         threading.Thread(target=_stop_with_stdin, daemon=True).start()
         ended = main(sys.argv[1:], received)
     sys.exit(ended)
