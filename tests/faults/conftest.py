@@ -21,4 +21,5 @@ def number_of(name: str, asked: str | None) -> int:
         return SHORT[name]
     if "=" not in asked:
         return int(asked)
-    return int(dict(part.split("=") for part in asked.split(","))[name])
+    numbers = dict(part.split("=") for part in asked.split(","))
+    return int(numbers.get(name, SHORT[name]))

@@ -51,6 +51,7 @@ PRIVATE = {  # variables of a Ray that other users cannot reach
     "RAY_AUTH_MODE": "token",
     "RAY_worker_niceness": "0",  # the same as local processes
 }
+TOKEN = uuid4().hex  # of every private Ray of this process, since Ray reads it only once
 NODE_DIED = pool.Ended(None, "Ray's node on this machine died")
 JOIN = "import sys, ray; ray.init(sys.argv[1], logging_level='ERROR'); ray.shutdown()"
 
@@ -86,7 +87,6 @@ class RayBackend:
         self._known: set[Resources] = set()  # resources that were checked
         self._ray: Any = None
         self._files: str | None = None  # the folder of a private Ray
-        self._token = uuid4().hex  # of a private Ray; Ray reads it once per process
 
     def start(self, folder: Path, job: Job) -> None:
         if self._ray is None:
@@ -141,7 +141,7 @@ class RayBackend:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options = OPTIONS
         if self._address is None:
-            os.environ |= {**PRIVATE, "RAY_AUTH_TOKEN": self._token}
+            os.environ |= {**PRIVATE, "RAY_AUTH_TOKEN": TOKEN}
             self._files = tempfile.mkdtemp(prefix="cucb-ray-")
             options = {**OPTIONS, "num_cpus": pool.cores(), "_temp_dir": self._files}
             # There are almost no objects here.
