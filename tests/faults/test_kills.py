@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,9 +58,9 @@ def test_killed_runs_end_with_the_same_results(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_sweeps_on_ray(seed: int, whole: Callable[[str], Whole], tmp_path: Path) -> None:
-    pytest.importorskip("ray")
     check("ray", random.Random(f"ray {seed}"), whole("ray"), tmp_path)
 
 
