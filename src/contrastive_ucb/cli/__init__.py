@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def stopped(number: int) -> int:
         what = "stopped" if number == signal.SIGINT else str(Stopped(number))
         with suppress(OSError):
-            say(f"cucb: {what}; repeat the command to continue: {shlex.join(['cucb', *words])}")
+            command = shlex.join(["cucb", *words])
+            print(f"cucb: {what}; repeat the command to continue: {command}", file=sys.stderr)
         if arguments is None:  # libraries that were interrupted may fail when Python ends
             os._exit(128 + number)
         return 128 + number
@@ -81,16 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 message = " ".join(str(error).split())
                 if isinstance(error, MemoryError):
                     message = f"out of memory ({message}); use fewer states, seeds or steps"
-                say(f"cucb: {message}")
+                print(f"cucb: {message}", file=sys.stderr)
                 return 2
     finally:
         if arguments is None:  # the process ends; from now on a signal needs no message
             set_signal_handlers(dict.fromkeys(signal_handlers(), signal.SIG_DFL))
-
-
-def say(line: str) -> None:
-    """Print a line on stderr."""
-    print(line, file=sys.stderr)
 
 
 def _run(words: list[str]) -> int:
@@ -120,7 +116,7 @@ def _print_once() -> Callable[..., None]:
     def show(message: Warning | str, *where: object, **more: object) -> None:
         line = f"cucb: {' '.join(str(message).split())}"
         if line not in printed:
-            say(line)
+            print(line, file=sys.stderr)
         printed.add(line)
 
     return show

@@ -101,7 +101,7 @@ def hint(given: str, known: Iterable[str]) -> str:
 def check_import(env: object, allowed: bool) -> None:
     """Raise an error if making a stored environment `module:Env-v0` would import its module.
 
-    Importing runs code, and whoever wrote the folder chose the module.
+    Importing a module runs its code, and the module was chosen by the author of the folder.
     """
     module, colon, _ = str(env).partition(":")
     if colon and not allowed and module not in sys.modules:
