@@ -9,7 +9,7 @@ TEST := .venv/.ready-test
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 PACKAGE := $(PIP) --no-build-isolation -e
 
-.PHONY: help demo test test-all lint types docs docs-serve spell bench clean
+.PHONY: help demo test test-all test-faults lint types docs docs-serve spell bench clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -22,6 +22,9 @@ test: lint types  ## lint, types and the quick tests
 
 test-all: lint types  ## lint, types and all tests, including the slow ones
 	$(BIN)/pytest -n 2
+
+test-faults: $(TEST)  ## kill runs and damage their files at random, more often than in `make test`
+	$(BIN)/pytest -n 2 tests/faults --faults corruption=200,kills=100
 
 lint: $(TEST)  ## check style, layout and the direction of imports
 	$(BIN)/ruff check

@@ -23,5 +23,5 @@ def browser() -> Iterator[Any]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "number of random faults of each test in tests/faults; by default a few"
-    parser.addoption("--faults", type=int, metavar="N", help=text)
+    text = "number of random faults of each test in tests/faults, also corruption=N,kills=N"
+    parser.addoption("--faults", metavar="N", help=f"{text}; by default a few")

@@ -65,15 +65,16 @@ def test_stopped_and_killed_sweeps_equal_an_uninterrupted_one(
     for job in jobs:
         run_job(job, tmp_path / "whole")
 
-    sweep = start(*words)
-    wait_for_round(5, jobs, out, sweep)
-    sweep.send_signal(signal.SIGINT)
-    _, said = sweep.communicate(timeout=60)
-    assert sweep.returncode == 130
-    assert "saved" in said.splitlines()[-2]
-    assert "repeat the command to continue" in said.splitlines()[-1]
-    assert not any(is_busy(job.folder(out)) for job in jobs)
-    assert not list(out.rglob("DONE"))
+    for at, number, code in ((5, signal.SIGINT, 130), (15, signal.SIGTERM, 143)):
+        sweep = start(*words)
+        wait_for_round(at, jobs, out, sweep)
+        sweep.send_signal(number)
+        _, said = sweep.communicate(timeout=60)
+        assert sweep.returncode == code
+        assert "saved" in said.splitlines()[-2]
+        assert "repeat the command to continue" in said.splitlines()[-1]
+        assert not any(is_busy(job.folder(out)) for job in jobs)
+        assert not list(out.rglob("DONE"))
 
     sweep = start(*words)
     wait_for_round(60, jobs, out, sweep)

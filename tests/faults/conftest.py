@@ -1,18 +1,31 @@
-"""`--faults N` sets the number of random faults of each test; its seed is the test's parameter."""
+"""`--faults N` sets the number of random faults of each test; its seed is the test's parameter.
+
+`--faults corruption=200,kills=100` sets the number for each file of tests.
+"""
 
 from collections import Counter
 from typing import Any
 
 import pytest
 
-SHORT = {"test_kills": 8, "test_corruption": 24}  # in `make test`
+SHORT = {"kills": 5, "corruption": 24}  # in `make test`
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "fault" in metafunc.fixturenames:
+        name = metafunc.module.__name__.rpartition("test_")[2]
         asked = metafunc.config.getoption("--faults")
-        name = metafunc.module.__name__.rpartition(".")[2]
-        metafunc.parametrize("fault", range(asked or SHORT[name]))
+        metafunc.parametrize("fault", range(number_of(name, asked)))
+
+
+def number_of(name: str, asked: str | None) -> int:
+    """The number of faults of the tests in test_<name>.py."""
+    if asked is None:
+        return SHORT[name]
+    if "=" not in asked:
+        return int(asked)
+    numbers = dict(part.split("=") for part in asked.split(","))
+    return int(numbers.get(name, SHORT[name]))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -32,6 +32,7 @@ seeds = 3
 rounds = 40
 settings = { n_states = 6, n_actions = 2, rank = 2, horizon = 3 }
 """
+RUNS = "*/*/*/seed_*"  # run folders; folders below come and go while a run saves
 SAVE = "--checkpoint-seconds 0"  # after every round or step
 COMMANDS = {  # of one or more runs; {out} is their folder
     "table": f"solve lock --rounds 25 --seeds 2 {SAVE}",
@@ -83,8 +84,10 @@ def results_of(root: Path) -> dict[str, Any]:
     """Metrics, scores and summaries of all runs below the folder, without times."""
     results: dict[str, Any] = {}
     for name in ("metrics.jsonl", "eval.jsonl"):
-        results |= {str(path.relative_to(root)): path.read_bytes() for path in root.rglob(name)}
-    for path in root.rglob("DONE"):
+        results |= {
+            str(path.relative_to(root)): path.read_bytes() for path in root.glob(f"{RUNS}/{name}")
+        }
+    for path in root.glob(f"{RUNS}/DONE"):
         content = json.loads(path.read_text())
         results[str(path.relative_to(root))] = _without_times(content)
     return results

@@ -1,8 +1,6 @@
 """agent.learn, save and load: what a person does at a prompt."""
 
 import os
-import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 
 import contrastive_ucb as cu
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.core.runtime import interrupts
+from contrastive_ucb.core.runtime import STOPS
 
 
 def small(seed: int = 0) -> cu.LowRankMDP:
@@ -142,13 +140,16 @@ def test_a_round_that_fails_is_not_accounted_for(monkeypatch: pytest.MonkeyPatch
     ],
     ids=["mdp", "game"],
 )
-def test_learning_goes_on_after_ctrl_c(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", STOPS)
+def test_learning_goes_on_after_a_signal(
+    make: Any, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agent, whole = make(), make()
     fit = agent.model.fit
 
     def interrupted_fit() -> Any:
         if agent.n_rounds == 6:  # in the middle of round 7
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
         return fit()
 
     monkeypatch.setattr(agent.model, "fit", interrupted_fit)
@@ -160,21 +161,3 @@ def test_learning_goes_on_after_ctrl_c(make: Any, monkeypatch: pytest.MonkeyPatc
     expected = whole.learn(20, progress=False)
     np.testing.assert_array_equal(again.gap[-1], expected.gap[-1])
     assert again.summaries == expected.summaries
-
-
-def test_interrupts_restore_the_handler_and_skip_other_threads() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with interrupts() as pressed:
-        os.kill(os.getpid(), signal.SIGINT)
-        assert pressed.is_set()
-    assert signal.getsignal(signal.SIGINT) is before
-    found: list[bool] = []
-
-    def run() -> None:
-        with interrupts() as pressed:
-            found.append(pressed.is_set())
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert found == [False]

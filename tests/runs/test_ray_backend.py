@@ -20,7 +20,7 @@ from contrastive_ucb.runs import pool
 from contrastive_ucb.runs import ray as cluster
 from contrastive_ucb.runs.grid import Job
 from contrastive_ucb.runs.ray import run_in_process, run_ray
-from contrastive_ucb.runs.worker import EXIT_DONE, EXIT_FAILED, run_job
+from contrastive_ucb.runs.worker import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, run_job
 
 HERE = str(Path.cwd())
 
@@ -35,14 +35,16 @@ class RayTaskError(RayError):
 
 
 LOST = ("WorkerCrashedError", "NodeDiedError", "NewError")
-TaskCancelledError, *lost = [type(name, (RayError,), {}) for name in ("TaskCancelledError", *LOST)]
+TaskCancelledError, LocalRayletDiedError, *lost = [
+    type(name, (RayError,), {}) for name in ("TaskCancelledError", "LocalRayletDiedError", *LOST)
+]
 
 
 class FakeRay:
     """Tasks end at once, in the order of `ends`: with a value, or an error."""
 
     def __init__(self, ends: list[Any], nodes: tuple[dict[str, float], ...]) -> None:
-        kinds = (RayError, RayTaskError, TaskCancelledError)
+        kinds = (RayError, RayTaskError, TaskCancelledError, LocalRayletDiedError)
         self.exceptions = SimpleNamespace(**{kind.__name__: kind for kind in kinds})
         self.ends, self.machines = ends, nodes
         self.options: dict[str, Any] = {}
@@ -240,25 +242,58 @@ def test_the_options_of_a_task(
 def test_how_tasks_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Lost tasks are repeated; errors and stops are not."""
-    fake(monkeypatch, *(error() for error in lost), (0, ""))
+    """Lost tasks, and runs that were stopped by a signal, are repeated; others are not."""
+    fake(monkeypatch, *(error() for error in lost[1:]), (EXIT_STOPPED, ""), (0, ""))
     [job] = jobs_of(solve_table(seeds=1))
     assert run_ray([job], tmp_path, 1) == {}
-    name = job.folder(Path())
-    assert capsys.readouterr().err.splitlines() == [
-        f"{name}: Ray lost it ({error}); retry {at} of 3" for at, error in enumerate(LOST, 1)
-    ]
+    name, lines = job.folder(Path()), capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    for at, (line, what) in enumerate(zip(lines, (*LOST[1:], "stopped"), strict=True), 1):
+        assert line.startswith(f"{name}: ")
+        assert what in line
+        assert line.endswith(f"retry {at} of 3")
     (job.folder(tmp_path) / "DONE").unlink()
     for ends, says in (
         ([(EXIT_FAILED, "no space")], "no space"),
         ([RayTaskError(OSError("no\npython"))], "no python"),
-        ([TaskCancelledError()], "stopped from outside"),
+        ([TaskCancelledError()], "the task was canceled"),
         ([lost[1]()] * (1 + cluster.RETRIES), "NodeDiedError"),
     ):
         ray = fake(monkeypatch, *ends)
         [error] = run_ray([job], tmp_path, 1).values()
         assert says in error
         assert len(ray.asked) == len(ends)
+
+
+def test_a_node_that_dies_costs_each_run_one_retry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A regression: all tasks failed until no run had a retry left."""
+    ray = fake(monkeypatch, LocalRayletDiedError())
+    files: list[str] = []
+    init = ray.init
+
+    def connect(address: str, **options: Any) -> None:
+        if files:  # the first task has failed, and the second one cannot be followed
+            assert not os.path.exists(files[0])
+            assert (len(ray.asked), ray.closed) == (2, 1)
+            ray.ends.insert(1, None)
+        files.append(options["_temp_dir"])
+        init(address, **options)
+
+    ray.init = connect  # type: ignore[method-assign]
+
+    def start(given: dict[str, Any], arguments: tuple[Any, ...]) -> int:
+        if len(files) == 2:
+            ray.ends.append((EXIT_DONE, ""))
+        return FakeRay._start(ray, given, arguments)
+
+    ray._start = start  # type: ignore[method-assign]
+    assert run_ray(jobs_of(solve_table(seeds=2)), tmp_path, 2) == {}
+    assert len(files) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all(line.endswith("node on this machine died; retry 1 of 3") for line in lines)
 
 
 def test_an_interrupted_sweep_cancels_and_waits(

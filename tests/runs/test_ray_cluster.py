@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from runs.ray_cluster import (
     Cluster,
@@ -241,3 +242,24 @@ def test_a_killed_sweep_ends_its_private_ray(
     table, said = again.communicate(timeout=300)
     assert again.returncode == 0, said
     assert table == undisturbed(tmp_path, capsys)
+
+
+@pytest.mark.slow
+def test_a_sweep_starts_another_ray_when_its_node_dies(
+    alone: dict[str, str], sweep: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A regression: every attempt failed at once, until no run had a retry left."""
+    jobs, out = jobs_of(TABLE), tmp_path / "runs/g"
+    process = sweep(alone, "--workers", "1", "--checkpoint-seconds", "0")
+    wait_for(lambda: begun(jobs, out), process)
+    raylets = [pid for pid in descendants(process.pid) if psutil.Process(pid).name() == "raylet"]
+    assert len(raylets) == 1
+    os.kill(raylets[0], signal.SIGKILL)
+    table, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert table == undisturbed(tmp_path, capsys)
+    assert results_of(out) == results_of(tmp_path / "whole")
+    lost = [line for line in said.splitlines() if "node on this machine died" in line]
+    assert lost
+    assert all(line.endswith("retry 1 of 3") for line in lost)
+    assert not list(Path(alone["TMPDIR"]).iterdir())

@@ -29,11 +29,12 @@ from contrastive_ucb.agents.deep.trainer import Trainer
 from contrastive_ucb.core.checkpoint import latest_checkpoint, load_checkpoint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import Event
-from contrastive_ucb.core.runtime import keep_freed_memory
+from contrastive_ucb.core.runtime import keep_freed_memory, multiplies_bfloat16
 from contrastive_ucb.envs.deepsea import solved_at
 from contrastive_ucb.evaluation import rollouts
 from contrastive_ucb.evaluation.rollouts import evaluate
 from contrastive_ucb.runs import loop as module
+from contrastive_ucb.runs import training as training_module
 from contrastive_ucb.runs.deep_agent import load_weights
 from contrastive_ucb.runs.store import RunFolder, find_run
 from contrastive_ucb.runs.training import Training
@@ -191,6 +192,31 @@ def test_a_run_is_found_by_its_root_if_it_is_the_only_one(tmp_path: Path) -> Non
     shutil.rmtree(first / "checkpoints")
     with pytest.raises(UserError, match="no checkpoint yet"):
         load_weights(first)
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "native"),
+    [
+        ("flags : fpu avx512f avx512_bf16 avx2", True),
+        ("flags : fpu amx_bf16", True),
+        ("Features : fp asimd bf16", True),
+        ("flags : fpu avx512f avx2", False),
+        ("cpu : POWER9", None),
+        ("", None),
+    ],
+)
+def test_slow_products_in_bfloat16_are_remarked(
+    cpuinfo: str, native: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A regression: on processors without them a run was 8.5 times slower, without a word."""
+    if cpuinfo:
+        (tmp_path / "cpuinfo").write_text(f"processor : 0\n{cpuinfo}\n")
+    assert multiplies_bfloat16(tmp_path / "cpuinfo") is native
+    monkeypatch.setattr(training_module, "multiplies_bfloat16", lambda: native)
+    for precision, device in (("bfloat16", "cpu"), ("bfloat16", "cuda"), ("float32", "cpu")):
+        remarks = training(precision=precision).remarks(100, device=device)
+        slow = native is False and (precision, device) == ("bfloat16", "cpu")
+        assert any("several times slower" in remark for remark in remarks) == slow
 
 
 def test_bonus_has_the_name_of_its_preset_and_what_differs() -> None:

@@ -93,7 +93,10 @@ def test_damage_is_named_and_nothing_is_lost(
     assert (folder / "metrics.jsonl").stat().st_size
 
 
-def test_the_worker_saves_and_stops_when_stdin_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGHUP])
+def test_the_worker_saves_and_stops_with_stdin_or_a_signal(
+    number: int | None, tmp_path: Path
+) -> None:
     [job] = jobs_of(solve_table(rounds=100_000, seeds=1))
     command = [sys.executable, "-m", "contrastive_ucb.runs.worker", *words(job, tmp_path)]
     # In the background of a shell Ctrl-C may be ignored.
@@ -109,8 +112,11 @@ def test_the_worker_saves_and_stops_when_stdin_ends(tmp_path: Path) -> None:
         assert time.monotonic() < patience
         assert worker.poll() is None
         time.sleep(0.02)
-    worker.stdin.close()
-    assert worker.wait(timeout=30) == EXIT_STOPPED
+    if number is None:
+        worker.stdin.close()
+    else:
+        worker.send_signal(number)
+    assert worker.wait(timeout=60) == EXIT_STOPPED
     assert latest_checkpoint(job.folder(tmp_path) / "checkpoints") is not None
     assert not (job.folder(tmp_path) / "FAILED").exists()
     assert os.environ["OMP_NUM_THREADS"] == "1"

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import shlex
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib import import_module
 
 from contrastive_ucb.core.checks import hint
+from contrastive_ucb.core.runtime import (
+    Stopped,
+    set_signal_handlers,
+    signal_handlers,
+    stopped_by_signals,
+)
 
 COMMANDS = {
     "solve": "run Contrastive UCB (ULCB on games) or a peer on an MDP or a zero-sum game",
@@ -38,45 +46,66 @@ stdout and everything else on stderr) and --debug (print a traceback instead of 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Exit codes: 0 success, 2 error, 130 interrupted."""
+    """Run a command. Exit codes: 0 success, 2 error; 130, 143 and 129: stopped by a signal."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     # Threads slow small matrices down on a busy machine.
     for library in ("MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+    def stopped(number: int) -> int:
+        what = "stopped" if number == signal.SIGINT else str(Stopped(number))
+        with suppress(OSError):
+            command = shlex.join(["cucb", *words])
+            print(f"cucb: {what}; repeat the command to continue: {command}", file=sys.stderr)
+        if arguments is None:  # libraries that were interrupted may fail when Python ends
+            os._exit(128 + number)
+        return 128 + number
+
+    try:
+        with stopped_by_signals(stopped) as received:
+            try:
+                return _run(words)
+            except SystemExit:  # after the help was printed
+                return 0
+            except BrokenPipeError:
+                return 0  # stdout was closed, as by `cucb ... | head`
+            except KeyboardInterrupt as stop:
+                return stopped(getattr(stop, "number", signal.SIGINT))
+            except Exception as error:
+                if received.is_set():  # libraries replace exceptions, such as by an ImportError
+                    return stopped(received.number)
+                known = isinstance(error, (ValueError, ArithmeticError, OSError, MemoryError))
+                if debug or not known:
+                    raise
+                message = " ".join(str(error).split())
+                if isinstance(error, MemoryError):
+                    message = f"out of memory ({message}); use fewer states, seeds or steps"
+                print(f"cucb: {message}", file=sys.stderr)
+                return 2
+    finally:
+        if arguments is None:  # the process ends; from now on a signal needs no message
+            set_signal_handlers(dict.fromkeys(signal_handlers(), signal.SIG_DFL))
+
+
+def _run(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(HELP, end="")
         return 0
     if words[0] == "--version":
         print(import_module("contrastive_ucb").__version__)
         return 0
-    try:
-        if words[0] not in COMMANDS:
-            raise ValueError(f"no command is called {words[0]!r}; {hint(words[0], COMMANDS)}")
-        with ExitStack() as context:
-            context.enter_context(warnings.catch_warnings())
-            warnings.showwarning = _print_once()
-            if "--json" in words:
-                from contrastive_ucb.cli.options import json_on_stdout
+    if words[0] not in COMMANDS:
+        raise ValueError(f"no command is called {words[0]!r}; {hint(words[0], COMMANDS)}")
+    with ExitStack() as context:
+        context.enter_context(warnings.catch_warnings())
+        warnings.showwarning = _print_once()
+        if "--json" in words:
+            from contrastive_ucb.cli.options import json_on_stdout
 
-                context.enter_context(json_on_stdout())
-            import_module(f"contrastive_ucb.cli.{words[0]}").run(words[1:])
-    except SystemExit:  # after the help was printed
-        return 0
-    except KeyboardInterrupt:
-        print("cucb: stopped; repeat the command to continue", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        return 0  # stdout was closed, as by `cucb ... | head`
-    except (ValueError, ArithmeticError, OSError, MemoryError) as error:
-        if debug:
-            raise
-        message = " ".join(str(error).split())
-        if isinstance(error, MemoryError):
-            message = f"out of memory ({message}); use fewer states, seeds or steps"
-        print(f"cucb: {message}", file=sys.stderr)
-        return 2
+            context.enter_context(json_on_stdout())
+        import_module(f"contrastive_ucb.cli.{words[0]}").run(words[1:])
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from contrastive_ucb.cli.options import Device, Json, Threads, emit, parse, text_of
+from contrastive_ucb.cli.options import AllowImport, Device, Json, Threads, emit, parse, text_of
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Evaluate:
     """Fraction of uniform actions, by default that of evaluations; 1 is the random policy."""
     threads: Threads = None
     device: Device = "auto"
+    allow_import: AllowImport = False
     json: Json = False
 
 
@@ -37,7 +38,7 @@ def run(arguments: Sequence[str]) -> None:
 
     from contrastive_ucb.runs.deep_agent import load_weights  # imports torch
 
-    agent = load_weights(options.run, options.device, options.threads)
+    agent = load_weights(options.run, options.device, options.threads, options.allow_import)
     default = agent.trainer.config.eval_epsilon
     epsilon = default if options.epsilon is None else options.epsilon
     result = agent.evaluate(options.episodes, epsilon)

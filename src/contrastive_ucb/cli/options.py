@@ -29,6 +29,13 @@ Json = Annotated[
     bool,
     tyro.conf.arg(help="Print the result as one JSON object on stdout, everything else on stderr."),
 ]
+AllowImport = Annotated[
+    bool,
+    tyro.conf.arg(
+        help="Import the Python module that the run names if its environment is module:Env-v0."
+        " Importing runs its code, so allow it only if you trust the run."
+    ),
+]
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
     tyro.conf.arg(help="Device of the networks; auto takes CUDA if it is available."),

@@ -10,7 +10,16 @@ from typing import Annotated, Any
 
 import tyro
 
-from contrastive_ucb.cli.options import Device, Json, Threads, emit, parse, say, text_of
+from contrastive_ucb.cli.options import (
+    AllowImport,
+    Device,
+    Json,
+    Threads,
+    emit,
+    parse,
+    say,
+    text_of,
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,7 @@ class Play:
     """Video pixels per pixel of the game; by default the picture is at least 320 pixels high."""
     threads: Threads = None
     device: Device = "auto"
+    allow_import: AllowImport = False
     json: Json = False
 
     def __post_init__(self) -> None:
@@ -62,7 +72,7 @@ def run(arguments: Sequence[str]) -> None:
 
     from contrastive_ucb.runs.deep_agent import load_weights  # imports torch
 
-    agent = load_weights(options.run, options.device, options.threads)
+    agent = load_weights(options.run, options.device, options.threads, options.allow_import)
     config = agent.trainer.config
     viewing = Viewing(
         first=options.seed,

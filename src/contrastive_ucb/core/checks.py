@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -95,3 +96,17 @@ def hint(given: str, known: Iterable[str]) -> str:
     names = list(known)
     close = get_close_matches(given, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
+
+
+def check_import(env: object, allowed: bool) -> None:
+    """Raise an error if making a stored environment `module:Env-v0` would import its module.
+
+    Importing a module runs its code, and the module was chosen by the author of the folder.
+    """
+    module, colon, _ = str(env).partition(":")
+    if colon and not allowed and module not in sys.modules:
+        raise UserError(
+            f"the environment {env} is made by the Python module {module!r}, which the folder"
+            " names and which can run any code; if you trust it, import it first or pass"
+            " allow_import=True, on the command line --allow-import"
+        )

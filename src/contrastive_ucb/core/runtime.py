@@ -1,17 +1,20 @@
-"""Threads, device, memory, Ctrl-C and versions of a process; threads do not import torch."""
+"""Threads, device, memory, signals and versions of a process; threads do not import torch."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -20,6 +23,8 @@ from contrastive_ucb.core.errors import UserError
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names and numbers of glibc's malloc.h
 LARGEST_HEAP_BLOCK = 32 << 20  # bytes; glibc refuses more
 KEPT_FREE = (2 << 30) - 1  # bytes; the largest int
+BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # of /proc/cpuinfo; bf16: Arm
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def keep_freed_memory() -> bool:
@@ -45,24 +50,114 @@ def choose_device(asked: str) -> str:
     return "cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu"
 
 
-@contextmanager
-def interrupts() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets, so that the round can be finished; a second Ctrl-C interrupts."""
-    pressed = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def press(number: int, frame: object) -> None:
-        pressed.set()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, press)
+def multiplies_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
+    """Whether the processor has instructions for products in bfloat16; None if it does not say."""
     try:
-        yield pressed
+        words = set(cpuinfo.read_text().split())
+    except OSError:
+        return None
+    has_flags = bool(words & {"flags", "Features"})  # of x86 and Arm
+    return bool(words & BFLOAT16_FLAGS) if has_flags else None
+
+
+# Signals. SIGINT (Ctrl-C), SIGTERM and SIGHUP ask a process to stop, all in the same way: inside
+# `interrupts` after the present step, elsewhere at once. The second one always stops at once.
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked this process to stop."""
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number = number
+
+
+class Received:
+    """The signal that was received last."""
+
+    number = 0
+
+    def is_set(self) -> bool:
+        return self.number != 0
+
+
+@contextmanager
+def interrupts() -> Iterator[Received]:
+    """The signal that was received, so that the step can be finished; leaving raises `Stopped`.
+
+    A second signal is handled as before the context.
+    """
+    received, before = Received(), signal_handlers()
+
+    def receive(number: int, frame: object) -> None:
+        _leave_lost_terminal(number)
+        received.number = number
+        set_signal_handlers(before)
+
+    set_signal_handlers(dict.fromkeys(before, receive))
+    try:
+        yield received
     finally:
-        signal.signal(signal.SIGINT, before)
+        set_signal_handlers(before)
+    if received.is_set():
+        raise Stopped(received.number)
+
+
+@contextmanager
+def stopped_by_signals(end: Callable[[int], int]) -> Iterator[Received]:
+    """Signals raise `Stopped` within the context.
+
+    Where Python would ignore an exception, such as in a callback during an import, the process
+    ends with the exit code that `end` returns for the signal.
+    """
+    received, before, hook = Received(), signal_handlers(), sys.unraisablehook
+
+    def stop(number: int, frame: object) -> None:
+        _leave_lost_terminal(number)
+        received.number = number
+        raise Stopped(number)
+
+    def unraisable(ignored: Any) -> None:
+        if isinstance(ignored.exc_value, Stopped):
+            os._exit(end(ignored.exc_value.number))
+        hook(ignored)
+
+    set_signal_handlers(dict.fromkeys(before, stop))
+    sys.unraisablehook = unraisable
+    try:
+        yield received
+    finally:
+        set_signal_handlers(before)
+        sys.unraisablehook = hook
+
+
+def signal_handlers() -> dict[int, Any]:
+    """The present handlers of the signals to stop; only the main thread has some.
+
+    A SIGHUP that is ignored, as under `nohup`, stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    handlers: dict[int, Any] = {number: signal.getsignal(number) for number in STOPS}
+    if handlers[signal.SIGHUP] is signal.SIG_IGN:
+        del handlers[signal.SIGHUP]
+    return {n: signal.SIG_DFL if handler is None else handler for n, handler in handlers.items()}
+
+
+def set_signal_handlers(handlers: Mapping[int, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def _leave_lost_terminal(number: int) -> None:
+    """After SIGHUP the terminal may be gone, and writing to it would be an error."""
+    if number == signal.SIGHUP:
+        for stream in (1, 2):
+            try:
+                os.write(stream, b"")
+            except OSError:
+                with open(os.devnull, "wb") as nowhere:
+                    os.dup2(nowhere.fileno(), stream)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import numpy as np
 from contrastive_ucb.agents.deep.presets import suitable_threads
 from contrastive_ucb.agents.deep.trainer import DeepTrainer
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.checks import check_import, check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import Event, ProgressListener
 from contrastive_ucb.core.files import write_errors
@@ -219,7 +219,7 @@ class DeepAgent:
     def _learn_here(self, steps: int, progress: bool, callback: Callback | None) -> Result:
         until = self.n_steps + steps
         self.trainer.steps = until  # the importance weights grow until here
-        for remark in self.training.remarks(until):
+        for remark in self.training.remarks(until, device=self.device):
             warnings.warn(remark, stacklevel=3)
         bar = ProgressListener(until, self.training.algo, self.n_steps) if progress else None
         events: list[Event] = []
@@ -241,7 +241,7 @@ class DeepAgent:
             self.training, out, progress=progress, device=self.device, observers=observers
         )
         folder = RunFolder(self.training.spec(), out)
-        options: Any = {"device": self.device, "threads": self.threads}
+        options: Any = {"device": self.device, "threads": self.threads, "allow_import": True}
         self.trainer = DeepAgent.of_run(folder.path, folder.spec, **options).trainer
         lines = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
         return result_of([Event(line.pop("step"), line) for line in lines], [summary], "step")
@@ -341,21 +341,34 @@ class DeepAgent:
         return agent
 
     @classmethod
-    def restore(cls, folder: Path, state: Mapping[str, Any], env: EnvSource | None = None) -> Self:
-        """The agent that `save` wrote to `folder`."""
+    def restore(
+        cls,
+        folder: Path,
+        state: Mapping[str, Any],
+        env: EnvSource | None = None,
+        allow_import: bool = False,
+    ) -> Self:
+        """The agent that `save` wrote to `folder`; for the arguments see `contrastive_ucb.load`."""
         with checkpoint_errors(folder, "save the agent again with this version"):
             names = ("algo", "settings", "steps", "seed")
-            name, values = _given_again(state["env"], env), [state[key] for key in names]
+            name = _given_again(state["env"], env, allow_import)
+            values = [state[key] for key in names]
             # The bits depend on the number of threads.
             return cls.load(Training(name, *values), state, folder, threads=state["threads"])
 
     @classmethod
     def of_run(
-        cls, run_dir: Path, spec: RunSpec, env: EnvSource | None = None, **options: Any
+        cls,
+        run_dir: Path,
+        spec: RunSpec,
+        env: EnvSource | None = None,
+        allow_import: bool = False,
+        **options: Any,
     ) -> Self:
         """The agent of a run of `cucb train` at its newest checkpoint; for options see `load`."""
         with newest_checkpoint(run_dir, spec) as state:
-            training = Training.of_spec(spec, _given_again(spec.config["env"], env))
+            name = _given_again(spec.config["env"], env, allow_import)
+            training = Training.of_spec(spec, name)
             agent = cls.load(training, state, run_dir, **options)
         agent.run_dir = run_dir
         return agent
@@ -388,11 +401,15 @@ class SPRUCB(DeepAgent):
 
 
 def load_weights(
-    folder: Path, device: Literal["auto", "cpu", "cuda"] = "auto", threads: int | None = None
+    folder: Path,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    threads: int | None = None,
+    allow_import: bool = False,
 ) -> DeepAgent:
     """The agent of the run in or below `folder`, without its replay memory."""
     run_dir, spec = find_run(folder, "train")
-    return DeepAgent.of_run(run_dir, spec, weights_only=True, device=device, threads=threads)
+    options: Any = {"weights_only": True, "device": device, "threads": threads}
+    return DeepAgent.of_run(run_dir, spec, allow_import=allow_import, **options)
 
 
 def evaluate(agent: Any, episodes: int = 100) -> dict[str, Any]:
@@ -423,7 +440,7 @@ def evaluate(agent: Any, episodes: int = 100) -> dict[str, Any]:
     return scores
 
 
-def _given_again(name: str, env: EnvSource | None) -> str:
+def _given_again(name: str, env: EnvSource | None, allow_import: bool) -> str:
     """The id of the environment of a saved agent; one of the user's own must be given again."""
     if env is not None:
         return env_id(env)
@@ -432,4 +449,5 @@ def _given_again(name: str, env: EnvSource | None) -> str:
             f"the agent was trained in {name}, which was given as an object; pass it again:"
             " cu.load(folder, env=...)"
         )
+    check_import(name, allow_import)
     return name

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -48,27 +48,30 @@ def follow(
 ) -> bool:
     """Run to the end of `events`; returns whether an observer stopped the run.
 
-    save   called every `every` seconds (less often if saving takes long), on Ctrl-C and on a stop
+    save   called every `every` seconds (less often if saving takes long), on a signal and on a stop
     bar    observes too, and is closed at the end
+
+    A signal stops the run after the present step and raises `Stopped`; it can be continued.
     """
-    saved, pause = time.monotonic(), every
+    saved, pause, stopped = time.monotonic(), every, False
     with interrupts() as interrupted, ExitStack() as closing:
         if bar is not None:
-            observers = [*observers, bar.on_event]
             closing.callback(bar.close)
         for event in events:
             stopped = False in [observe(event) for observe in observers]
+            if bar is not None:
+                with suppress(OSError):  # the terminal may be gone
+                    bar.on_event(event)
+            if stopped or interrupted.is_set():
+                break
             now = time.monotonic()
-            ends = stopped or interrupted.is_set()
-            if save is not None and (ends or now - saved >= pause):
+            if save is not None and now - saved >= pause:
                 save()
                 saved = time.monotonic()
                 pause = every and max(every, (saved - now) / SHARE)
-            if interrupted.is_set():  # the step is complete, so the run can be continued
-                raise KeyboardInterrupt
-            if stopped:
-                return True
-    return False
+        if save is not None and (stopped or interrupted.is_set()):
+            save()
+    return stopped
 
 
 def run_in_folders(
@@ -205,7 +208,7 @@ def train(
         say("the run is finished already; its results are shown")
     else:
         trainer = training.trainer(device)  # invalid settings fail before a folder is created
-        for remark in training.remarks(training.steps, trainer.env):
+        for remark in training.remarks(training.steps, trainer.env, device):
             say(remark)
         with folder:
             if not folder.finished:  # another process may have finished it meanwhile

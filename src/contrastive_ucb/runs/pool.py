@@ -42,6 +42,11 @@ class Ended(NamedTuple):
         """Whether it was killed and could not report an error itself."""
         return self.code is None or self.code < 0
 
+    @property
+    def may_continue(self) -> bool:
+        """Whether it did not end by itself: it was lost, or saved and stopped."""
+        return self.lost or self.code == EXIT_STOPPED
+
     def reason(self) -> str:
         """Why it ended, in one line."""
         if self.message:
@@ -124,8 +129,10 @@ def run_all(
                 if ended.code == EXIT_DONE:
                     if not _has_done(entry.folders):
                         errors[folder] = f"a worker reports that it is finished, {ELSEWHERE}"
-                elif ended.code == EXIT_BUSY or (ended.lost and not entry.lost_again(retries)):
-                    if ended.lost:
+                elif ended.code == EXIT_BUSY or (
+                    ended.may_continue and not entry.lost_again(retries)
+                ):
+                    if ended.may_continue:
                         name, count = folder.relative_to(root), f"{entry.losses} of {retries}"
                         say(f"{name}: {ended.reason()}; retry {count}")
                     entry.not_before = time.monotonic() + BUSY_SECONDS

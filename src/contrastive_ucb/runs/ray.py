@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -29,9 +30,10 @@ from typing import Any
 from uuid import uuid4
 
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.runtime import Stopped, set_signal_handlers, signal_handlers
 from contrastive_ucb.runs import pool
 from contrastive_ucb.runs.grid import Job, Resources
-from contrastive_ucb.runs.worker import EXIT_FAILED, EXIT_STOPPED, GRACE_SECONDS, one_line, say
+from contrastive_ucb.runs.worker import EXIT_FAILED, GRACE_SECONDS, one_line, say
 
 RETRIES = 3  # of a lost run, since its newest checkpoint
 CONNECT_SECONDS = 5  # for a connection to the port
@@ -49,6 +51,8 @@ PRIVATE = {  # variables of a Ray that other users cannot reach
     "RAY_AUTH_MODE": "token",
     "RAY_worker_niceness": "0",  # the same as local processes
 }
+TOKEN = uuid4().hex  # of every private Ray of this process, since Ray reads it only once
+NODE_DIED = pool.Ended(None, "Ray's node on this machine died")
 JOIN = "import sys, ray; ray.init(sys.argv[1], logging_level='ERROR'); ray.shutdown()"
 
 
@@ -104,7 +108,13 @@ class RayBackend:
             return []
         begun = list(self._running)
         over, _ = self._ray.wait(begun, num_returns=len(begun), timeout=0)
-        return [(self._running.pop(task), _outcome(self._ray, task)) for task in over]
+        ended = [(self._running.pop(task), _outcome(self._ray, task)) for task in over]
+        if any(how == NODE_DIED for _, how in ended):
+            # All tasks of this connection fail from now on. The next attempt connects again, and
+            # starts a new Ray unless it belongs to a cluster.
+            ended += [(folder, NODE_DIED) for folder in self._running.values()]
+            self._disconnect()
+        return ended
 
     def stop(self) -> None:
         """Cancel the running tasks and disconnect; a private Ray ends and its files are removed."""
@@ -114,18 +124,24 @@ class RayBackend:
                     self._ray.cancel(task)
                 self._ray.wait(begun, num_returns=len(begun), timeout=GRACE_SECONDS)
         finally:
-            self._running.clear()
-            if self._ray is not None:
-                self._ray.shutdown()
-            if self._files is not None:
-                shutil.rmtree(self._files, ignore_errors=True)
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        self._running.clear()
+        self._known.clear()
+        if self._ray is not None:
+            self._ray.shutdown()
+            self._ray = None
+        if self._files is not None:
+            shutil.rmtree(self._files, ignore_errors=True)
+            self._files = None
 
     def _connect(self) -> None:
         """Join the cluster, or start a private Ray with all its files in one folder."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options = OPTIONS
         if self._address is None:
-            os.environ |= {**PRIVATE, "RAY_AUTH_TOKEN": uuid4().hex}
+            os.environ |= {**PRIVATE, "RAY_AUTH_TOKEN": TOKEN}
             self._files = tempfile.mkdtemp(prefix="cucb-ray-")
             options = {**OPTIONS, "num_cpus": pool.cores(), "_temp_dir": self._files}
             # There are almost no objects here.
@@ -135,11 +151,16 @@ class RayBackend:
         import ray  # takes a second, and reads the environment variables
 
         self._ray = ray  # from now on `stop` has something to close
+        handlers = signal_handlers()
         try:
             ray.init(self._address or "local", **options)
         except Exception as error:
             message = f"Ray does not start ({one_line(error)}); use --backend local"
             raise UserError(message) from error
+        except SystemExit as stop:  # of Ray's handler of SIGTERM
+            raise Stopped(signal.SIGTERM) from stop
+        finally:
+            set_signal_handlers(handlers)
 
     def _check(self, wanted: Resources) -> None:
         """Print a line if no node has these resources now; an error if none can join."""
@@ -179,7 +200,9 @@ def _outcome(ray: Any, task: Any) -> pool.Ended:
     try:
         return pool.Ended(*ray.get(task))
     except errors.TaskCancelledError:
-        return pool.Ended(EXIT_STOPPED)
+        return pool.Ended(EXIT_FAILED, "the task was canceled; repeat the command to continue")
+    except errors.LocalRayletDiedError:
+        return NODE_DIED
     except errors.RayTaskError as error:  # an error of `run_in_process`, which would be repeated
         return pool.Ended(EXIT_FAILED, one_line(error.cause))
     except errors.RayError as error:  # such as WorkerCrashedError, NodeDiedError, OutOfMemoryError

@@ -17,6 +17,7 @@ from contrastive_ucb.core.checkpoint import (
     prune_checkpoints,
     save_checkpoint,
 )
+from contrastive_ucb.core.checks import check_import
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import refuse_links, write_errors
 from contrastive_ucb.envs.batch import Env
@@ -83,7 +84,7 @@ def save_state(folder: Path, state: dict[str, Any]) -> Path:
 
 
 def load(
-    folder: str | Path, env: EnvSource | None = None
+    folder: str | Path, env: EnvSource | None = None, *, allow_import: bool = False
 ) -> ContrastiveUCB | ContrastiveULCB | DeepAgent:
     """Load an agent, which continues exactly where it stopped.
 
@@ -91,12 +92,15 @@ def load(
         folder: Where `agent.save` saved it, or the folder of a run of `cucb solve` or `cucb train`,
             whose newest checkpoint is loaded.
         env: Needed only for a deep agent whose environment was given as an instance or a factory.
+        allow_import: Import the Python module that the folder names if its environment is
+            `module:Env-v0`. Importing a module runs its code, so allow it only if you trust it.
 
     Returns:
         The agent that was saved last.
 
     Raises:
-        UserError: There is no saved agent in the folder; it is a `ValueError`.
+        UserError: There is no saved agent in the folder, or a module would have to be imported;
+            it is a `ValueError`.
 
     Examples:
         >>> import tempfile
@@ -113,13 +117,13 @@ def load(
 
     path = latest_checkpoint(Path(folder))
     if path is None:
-        return _agent_of_run(Path(folder), env)
+        return _agent_of_run(Path(folder), env, allow_import)
     refuse_links_of(Path(folder))
     state = load_checkpoint(path)
     if state.get("kind") == "deep":
         from contrastive_ucb.runs.deep_agent import DeepAgent
 
-        return DeepAgent.restore(Path(folder), state, env)
+        return DeepAgent.restore(Path(folder), state, env, allow_import)
     kinds: dict[Any, Any] = {
         ContrastiveUCB.kind: (ContrastiveUCB, TabularMDP),
         ContrastiveULCB.kind: (ContrastiveULCB, TabularGame),
@@ -130,7 +134,7 @@ def load(
         )
     make, env_kind = kinds[state["kind"]]
     agent: ContrastiveUCB | ContrastiveULCB = make(
-        [_env(env_kind, env) for env in state["envs"]],
+        [_env(env_kind, env, allow_import) for env in state["envs"]],
         seed=state["seeds"],
         algo=state["algo"],
         negative_distribution=state["negatives"],
@@ -141,7 +145,7 @@ def load(
 
 
 def _agent_of_run(
-    folder: Path, env: EnvSource | None
+    folder: Path, env: EnvSource | None, allow_import: bool
 ) -> ContrastiveUCB | ContrastiveULCB | DeepAgent:
     """The agent of the run in or below the folder."""
     from contrastive_ucb.runs.deep_agent import DeepAgent
@@ -150,9 +154,11 @@ def _agent_of_run(
         raise UserError(f"there is no saved agent in {folder}; save one with agent.save(folder)")
     run_dir, spec = find_run(folder, "solve", "train")
     if spec.kind == "train":
-        return DeepAgent.of_run(run_dir, spec, env)
+        return DeepAgent.of_run(run_dir, spec, env, allow_import)
     with newest_checkpoint(run_dir, spec) as state:
-        agent: Any = Problem.of_spec(spec).agent([spec.seed])
+        problem = Problem.of_spec(spec)
+        check_import(problem.env_settings.get("env_id"), allow_import)
+        agent: Any = problem.agent([spec.seed])
         agent.session.load_states([state.get("session", state)])
     return cast("ContrastiveUCB | ContrastiveULCB", agent)
 
@@ -170,8 +176,9 @@ def _env_state(env: Env | ObservedEnv) -> dict[str, Any]:
     return {**kernel, **{name: getattr(env, name) for name in (*STORED, *SHARED)}}
 
 
-def _env(kind: type[TabularMDP | TabularGame], state: dict[str, Any]) -> Any:
+def _env(kind: type[TabularMDP | TabularGame], state: dict[str, Any], allow_import: bool) -> Any:
     if "observed" in state:
+        check_import(state["arguments"].get("env_id"), allow_import)
         return OBSERVED[state["observed"]](**state["arguments"])
     kernel = Kernel(state["features"], state["measures"])
     env: Any = kind(kernel, **{name: state[name] for name in STORED})

@@ -28,6 +28,7 @@ from contrastive_ucb.agents.simple.config import SimpleConfig, configure_simple
 from contrastive_ucb.core.checks import check_size, hint, kinds_of, typed
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import Event, JsonlListener
+from contrastive_ucb.core.runtime import multiplies_bfloat16
 from contrastive_ucb.envs.registry import canonical_name, frame_shape_of, make_deep_env
 from contrastive_ucb.runs.spec import RunSpec
 from contrastive_ucb.runs.store import EVALUATIONS, KEPT
@@ -101,8 +102,8 @@ class Training:
         nearest = min(changes, key=lambda name: len(changes[name]))
         return " ".join([nearest, *changes[nearest]])
 
-    def remarks(self, steps: int, env: FrameEnv | None = None) -> list[str]:
-        """Warnings about a run of so many steps: an assumed range of returns, and no updates."""
+    def remarks(self, steps: int, env: FrameEnv | None = None, device: str = "cpu") -> list[str]:
+        """Warnings about a run of so many steps: assumed returns, slow products, no updates."""
         remarks, config = [], self.config
         has_atoms = isinstance(config, SimpleConfig) or config.distributional
         if env and has_atoms and config.support is None and getattr(env, "guesses_range", False):
@@ -110,6 +111,13 @@ class Training:
             remarks.append(
                 f"returns of {self.env} are assumed to be between {low:g} and {high:g};"
                 " change that with --set support=LOW,HIGH"
+            )
+        is_rounded = getattr(config, "precision", "float32") == "bfloat16"
+        if is_rounded and device == "cpu" and multiplies_bfloat16() is False:
+            remarks.append(
+                "precision=bfloat16 is several times slower than float32 on this processor, which"
+                " has neither AVX-512 BF16 nor AMX; leave the setting out, or train on another"
+                " machine"
             )
         # SimPLe also learns in a shorter last epoch.
         warm_up = 0 if isinstance(config, SimpleConfig) else config.first_update

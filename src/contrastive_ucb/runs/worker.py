@@ -5,6 +5,8 @@
 JOB is a job as JSON. The worker saves and stops when its stdin is closed, which also happens when
 the process that started it dies.
 
+SIGINT, SIGTERM and SIGHUP have the same effect.
+
 Exit codes: 0 finished, 1 failed, 75 another process works on the run, 130 stopped.
 """
 
@@ -22,6 +24,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from contrastive_ucb.core.runtime import STOPS, Received, stopped_by_signals
 from contrastive_ucb.runs.grid import Job
 from contrastive_ucb.runs.problem import Problem
 from contrastive_ucb.runs.store import (
@@ -39,8 +42,11 @@ THREADS = {f"{name}_NUM_THREADS": "1" for name in ("MKL", "OMP", "OPENBLAS")}
 GRACE_SECONDS = 60  # for saving, after stdin was closed
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the job with its output in the log of its (first) folder; an error is one line."""
+def main(arguments: Sequence[str], received: Received | None = None) -> int:
+    """Run the job with its output in the log of its (first) folder; an error is one line.
+
+    received  the signal that was received last
+    """
     os.environ.update(THREADS)  # before torch is imported
     root, every = Path(arguments[0]), float(arguments[2]) if arguments[2:] else None
     folders: list[Path] = []
@@ -59,6 +65,8 @@ def main(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return EXIT_BUSY
     except Exception as error:
+        if received and received.is_set():  # libraries replace exceptions
+            return EXIT_STOPPED
         for path in folders:
             if path.is_dir():
                 mark_failed(path, one_line(error))
@@ -122,7 +130,7 @@ def _output_to(log: Path) -> Iterator[None]:
 
 
 def _stop_with_stdin() -> None:
-    """Interrupt the run when stdin is closed, as Ctrl-C does: it saves, then the process ends."""
+    """Interrupt the run when stdin is closed, as a signal does: it saves, then the process ends."""
     while os.read(0, 1 << 16):
         pass
     os.kill(os.getpid(), signal.SIGINT)
@@ -131,8 +139,8 @@ def _stop_with_stdin() -> None:
 
 
 if __name__ == "__main__":
-    # Background processes may ignore SIGINT, and Ray's processes block it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    threading.Thread(target=_stop_with_stdin, daemon=True).start()
-    sys.exit(main(sys.argv[1:]))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)  # Ray's processes block SIGINT
+    with stopped_by_signals(lambda number: EXIT_STOPPED) as received:
+        threading.Thread(target=_stop_with_stdin, daemon=True).start()
+        ended = main(sys.argv[1:], received)
+    sys.exit(ended)
