@@ -16,7 +16,10 @@ import pytest
 from contrastive_ucb.cli import main
 from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.core.runtime import STOPS, Stopped, interrupts, signal_handlers
-from contrastive_ucb.report import load
+from contrastive_ucb.report import (
+    load,
+    pages,  # noqa: F401  (imports read_facts before a test replaces it)
+)
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 SOLVE = ["solve", "lowrank", "--rounds", "50000", "--checkpoint-seconds", "1000"]
