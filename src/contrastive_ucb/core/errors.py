@@ -7,3 +7,11 @@ class UserError(ValueError):
     The command line prints it, like every ValueError, ArithmeticError and OSError, as one line and
     exits with code 2; `--debug` prints the traceback.
     """
+
+
+class EnvironmentFault(UserError):
+    """A user's environment raised an exception or returned a wrong value.
+
+    The message names the environment, the step and the episode. An agent to which this happens
+    keeps the state from before the step, so it can be saved and continued.
+    """

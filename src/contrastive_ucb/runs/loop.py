@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -23,9 +24,10 @@ from contrastive_ucb.core.checkpoint import (
     save_checkpoint,
 )
 from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import EnvironmentFault, UserError
 from contrastive_ucb.core.events import JsonlListener, ProgressListener, TensorBoardListener
 from contrastive_ucb.core.runtime import interrupts, threads
-from contrastive_ucb.runs.store import KEPT, RunFolder, checkpoint_errors
+from contrastive_ucb.runs.store import KEPT, LOG, RunFolder, checkpoint_errors
 
 if TYPE_CHECKING:
     from contrastive_ucb.runs.problem import Problem
@@ -50,6 +52,9 @@ def follow(
     save   called every `every` seconds (less often if saving takes long), on Ctrl-C and on a stop
     bar    observes too, and is closed at the end
     """
+    for observer in observers:
+        if not callable(observer):
+            raise UserError(f"callback must be a function of an event, got {observer!r}")
     saved, pause = time.monotonic(), every
     with interrupts() as interrupted, ExitStack() as closing:
         if bar is not None:
@@ -122,6 +127,7 @@ def run_in_folders(
                 prune_checkpoints(folder.checkpoints, KEPT)
             saved = session.position
 
+        closing.enter_context(_saved_at_fault(session, folders, save))
         bar = ProgressListener(inputs["length"], title, start) if progress else None
         stopped = follow(events, [write, *observers], save, every, bar)
         if not stopped:
@@ -129,6 +135,27 @@ def run_in_folders(
             for at, folder in enumerate(folders):
                 folder.finish({**session.summary(at), "seconds": round(seconds, 3)})
     return stopped
+
+
+@contextmanager
+def _saved_at_fault(
+    session: Session | DeepSession, folders: Sequence[RunFolder], save: Callable[[], None]
+) -> Iterator[None]:
+    """Save the run if its environment fails, and write the traceback to the run's log."""
+    try:
+        yield
+    except EnvironmentFault as fault:
+        if session.is_complete:
+            save()
+        for folder in folders:
+            with (folder.path / LOG).open("a", encoding="utf-8") as log:
+                traceback.print_exc(file=log)
+        steps = finished_steps(folders[0].checkpoints)
+        saved = f"the run is saved at step {steps[-1]}" if steps else "nothing was saved yet"
+        raise EnvironmentFault(
+            f"{fault}; {saved}, repeat the command after a correction (traceback: --debug or"
+            f" {folders[0].path / LOG})"
+        ) from fault
 
 
 def solve(
