@@ -1,5 +1,6 @@
 """Contrastive UCB: contrastive self-supervised learning in online reinforcement learning."""
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +105,9 @@ def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"contrastive_ucb.{home}"), name)
-    raise AttributeError(f"module 'contrastive_ucb' has no attribute {name!r}")
+    near = get_close_matches(name, __all__, n=1)
+    suggestion = f"; did you mean {near[0]!r}?" if near else ""
+    raise AttributeError(f"module 'contrastive_ucb' has no attribute {name!r}{suggestion}")
 
 
 def __dir__() -> list[str]:

@@ -1,13 +1,16 @@
 """Tables from scores, and their Markdown, LaTeX and CSV forms."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from report.runs import write_atari, write_deep_run, write_demo, write_game_run, write_run
 
+from contrastive_ucb.facts.rows import csv_of
 from contrastive_ucb.report.atari import games_table
+from contrastive_ucb.report.pages import report_files
 from contrastive_ucb.report.scores import (
     KINDS,
     finished,
@@ -142,3 +145,51 @@ def test_the_table_of_games_is_the_published_one_with_own_runs(tmp_path: Path) -
     assert rows["Boxing"][own] == rows["Average"][own] == NOTHING
     for row in rows.values():  # the best two published methods, or more if printed alike
         assert sum(cell.startswith("**") for cell in list(row.values())[:9]) >= 2
+
+
+NAMES = (
+    "=HYPERLINK(1)",
+    "<img src=x onerror=alert(1)> [a](b)",
+    "\\input{secret} ^~ $x$",
+    "bad $\\frac{1$",
+    "a\nb",
+)
+ENDINGS = (".html", ".md", ".tex")
+
+
+def test_names_are_text_in_every_format(tmp_path: Path) -> None:
+    """Regression: names of agents ran as formulas and HTML, and a bad formula stopped the page."""
+    for at in range(len(NAMES)):
+        for task in ("DeepSea-8", "DeepSea-9"):
+            for seed in range(2):
+                write_deep_run(tmp_path, f"agent{at}", task, seed, score=float(at + seed))
+    loaded = load_scores(tmp_path)
+    renamed = {f"agent{at}": name for at, name in enumerate(NAMES)} | {"DeepSea-9": "+task $_$"}
+    runs = loaded.runs.copy()
+    for column in ("agent_name", "task_name"):  # such as labels of a sweep
+        runs[column] = runs[column].replace(renamed)
+    loaded = replace(loaded, runs=runs)
+    pages = {end: report_files(loaded, tmp_path / f"r{end}", "", None) for end in ENDINGS}
+    html, markdown, latex = (pages[end][tmp_path / f"r{end}"] for end in ENDINGS)
+    assert "<img" not in html
+    assert "&lt;img" in html
+    assert "<img" not in markdown
+    assert "](b)" not in markdown
+    assert "\\input{" not in latex
+    assert r"\textbackslash{}input\{secret\} \textasciicircum{}\textasciitilde{} \$x\$" in latex
+    assert "a b &" in latex
+    rows = list(csv.reader(pages[".md"][tmp_path / "r.csv"].splitlines()))
+    assert any("'=HYPERLINK(1)" in row for row in rows)
+    assert not any(cell[:1] in "=+-@\t" for row in rows for cell in row if cell)
+    assert "<svg" in html
+
+
+@pytest.mark.parametrize("cell", ["-0.5", "+3", "-1e-05", "-.5", -0.5, "a=b", "", None])
+def test_csv_numbers_are_unchanged(cell: object) -> None:
+    assert csv_of(pd.DataFrame({"a": [cell]})) == pd.DataFrame({"a": [cell]}).to_csv(index=False)
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "-1+cmd|' /C calc'!A0", "+A1", "@SUM(1)", "\t=1"])
+def test_csv_formulas_become_text(cell: str) -> None:
+    (_, row) = csv.reader(csv_of(pd.DataFrame({"a": [cell]})).splitlines())
+    assert row == [f"'{cell}"]

@@ -36,7 +36,7 @@ from contrastive_ucb.bonus.elliptical import (
     elliptical_width,
     log_det,
 )
-from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.checks import check_number, check_size
 
 UPDATE_DIM = 128  # the d from which updating the factor by one row is faster
 
@@ -86,11 +86,9 @@ class EllipticalBonus:
     ):
         check_size("dim", dim)
         check_size("blocks", blocks)
-        for name, value in (("ridge", ridge), ("cap", cap)):
-            if not value > 0:
-                raise ValueError(f"{name} must be positive, got {value}")
-        if not 0 <= scale < inf:
-            raise ValueError(f"scale must be at least 0 and finite, got {scale}")
+        check_number("ridge", ridge, positive=True)
+        check_number("cap", cap, positive=True)
+        check_number("scale", scale, 0, finite=True)
         self.dim, self.scale, self.ridge, self.cap, self.blocks = dim, scale, ridge, cap, blocks
         self._reset()
 
@@ -110,8 +108,7 @@ class EllipticalBonus:
         Raises:
             ArithmeticError: A feature has a NaN or infinite entry.
         """
-        if not 0 <= weight < inf:
-            raise ValueError(f"weight must be at least 0 and finite, got {weight}")
+        check_number("weight", weight, 0, finite=True)
         rows = self._rows(features)
         for action, index in self._by_block(features, block):
             phi = rows[index]
@@ -242,11 +239,13 @@ class EllipticalBonus:
         if self.blocks == 1:
             yield 0, slice(None)
             return
-        if block is None or block.shape != features.shape[:-1]:
-            given = None if block is None else tuple(block.shape)
+        if not isinstance(block, Tensor) or block.shape != features.shape[:-1]:
+            given = (
+                f"has shape {tuple(block.shape)}" if isinstance(block, Tensor) else f"is {block!r}"
+            )
             raise ValueError(
-                f"block has shape {given} with {self.blocks} blocks; pass the action of each"
-                f" feature, with shape {tuple(features.shape[:-1])}"
+                f"block {given} with {self.blocks} blocks; pass the action of each feature as a"
+                f" torch.Tensor of shape {tuple(features.shape[:-1])}"
             )
         chosen = block.detach().reshape(-1).to("cpu", torch.int64)
         for action in sorted(set(chosen.tolist())):

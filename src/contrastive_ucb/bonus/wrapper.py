@@ -72,6 +72,10 @@ class BonusWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         scale: float = 0.1,
         ridge: float = 0.01,
     ):
+        if not isinstance(env, gymnasium.Env):
+            raise ValueError(f"env must be a gymnasium.Env, got {env!r}; use gymnasium.make(id)")
+        if features is not None and not callable(features):
+            raise ValueError(f"features must be a function of an observation, got {features!r}")
         given: dict[str, Any] = {"features": features, "scale": scale, "ridge": ridge}
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **given)
         super().__init__(env)

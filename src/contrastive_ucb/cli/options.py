@@ -47,6 +47,10 @@ LEAST = {  # smallest values of options that are integers
     **dict.fromkeys(("seed", "env_seed"), 0),
     "sea_steps": 100,  # after which an agent learns
 }
+PARSING = {  # part of an exception of Python: what the option takes
+    "invalid literal for int() with base 10": "a whole number",
+    "could not convert string to float": "a number",
+}
 _json_output: list[IO[str]] = []  # the stdout of a command with --json
 
 
@@ -82,6 +86,9 @@ def parse(
         _title, _, boxed = printed.getvalue().partition("\n")
         body = re.sub(r"[╭╮╰╯─│]|-{3,}", " ", boxed)
         message = " ".join(re.split("Argument helptext|For full helptext", body)[0].split())
+        for exception, takes in PARSING.items():
+            pattern = rf"Error parsing (-\S+): .*?{re.escape(exception)}: ('.*?').*"
+            message = re.sub(pattern, rf"\1 takes {takes}, got \2", message)
         # Options start with dashes; a name without them is a group of options.
         message = re.sub(r"^Error parsing [^-\s]\S*: ", "", message).rstrip(".")
         raise UserError(f"{message} (see '{prog} --help')") from None

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from math import inf, isfinite
+from numbers import Real
+from os import PathLike
+from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -24,6 +27,26 @@ def check_size(name: str, value: int, least: int = 1) -> None:
         raise ValueError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def check_number(
+    name: str, value: Any, least: float = -inf, *, positive: bool = False, finite: bool = False
+) -> None:
+    """Raise an error unless `value` is a number of at least `least`, or positive; never NaN."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise UserError(f"{name} must be a number, got {value!r}")
+    number = float(value)
+    limit = "positive" if positive else f"at least {least:g}" if least > -inf else "a number"
+    limit += " and finite" if finite else ""
+    if not number >= least or (positive and number <= 0) or (finite and not isfinite(number)):
+        raise UserError(f"{name} must be {limit}, got {value}")
+
+
+def as_path(name: str, value: Any) -> Path:
+    """A path that the user gave as text or as a path."""
+    if not isinstance(value, (str, PathLike)):
+        raise UserError(f"{name} must be a path as text or pathlib.Path, got {value!r}")
+    return Path(value)
 
 
 def typed(name: str, value: Any, kind: Any) -> Any:
@@ -91,10 +114,10 @@ def check_names(given: Iterable[str], known: Iterable[str]) -> None:
             raise ValueError(f"no setting is called {key!r}; {hint(key, names)}")
 
 
-def hint(given: str, known: Iterable[str]) -> str:
+def hint(given: Any, known: Iterable[str]) -> str:
     """A suggestion for an unknown name: the closest known name, or all of them."""
     names = list(known)
-    close = get_close_matches(given, names, n=1)
+    close = get_close_matches(str(given), names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
 
 

@@ -18,3 +18,11 @@ class DamageError(UserError):
     def __init__(self, problem: str, remedy: str):
         super().__init__(f"{problem}; {remedy}")
         self.problem = problem
+
+
+class EnvironmentFault(UserError):
+    """A user's environment raised an exception or returned a wrong value.
+
+    The message names the environment, the step and the episode. An agent to which this happens
+    keeps the state from before the step, so it can be saved and continued.
+    """

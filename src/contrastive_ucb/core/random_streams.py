@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from contrastive_ucb.core.checks import check_size
+
 
 def stream(seed: int, name: str) -> np.random.Generator:
     """The random stream `name` ("policy", "replay", "augment", ...) of the run with this seed."""
-    if seed < 0:
-        raise ValueError(f"seed must be at least 0, got {seed}")
+    check_size("seed", seed, least=0)
     return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 

@@ -21,6 +21,7 @@ from threadpoolctl import ThreadpoolController
 from contrastive_ucb.core.errors import UserError
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names and numbers of glibc's malloc.h
+DEVICES = ("auto", "cpu", "cuda")
 LARGEST_HEAP_BLOCK = 32 << 20  # bytes; glibc refuses more
 KEPT_FREE = (2 << 30) - 1  # bytes; the largest int
 BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # of /proc/cpuinfo; bf16: Arm
@@ -43,6 +44,8 @@ def keep_freed_memory() -> bool:
 
 def choose_device(asked: str) -> str:
     """The device `cpu` or `cuda` for a request; `auto` takes CUDA if it is available."""
+    if asked not in DEVICES:
+        raise UserError(f"no device is called {asked!r}; choose from {', '.join(DEVICES)}")
     import torch
 
     if asked == "cuda" and not torch.cuda.is_available():

@@ -21,7 +21,7 @@ from types import MappingProxyType
 import numpy as np
 
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.checks import check_number, check_size
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedMDP, Random, Twin, Walk
@@ -84,6 +84,7 @@ class ContinuousMDP(ObservedMDP):
         for name, size in (("n_actions", n_actions), ("rank", rank), ("horizon", horizon)):
             check_size(name, size)
         # Mixing points of the simplex with its center by this weight gives norm 1 / (1 + a).
+        check_number("amplitude", amplitude)
         self.purity = _purity(rank, amplitude)
         if not self.purity > 0:
             raise ValueError(

@@ -9,7 +9,8 @@ exactly from a cloned ALE state.) A lost life ends an episode for the learner on
 counted from the last full reset.
 
 A checksum over every frame, reward and flag of the episode certifies the replay: loading raises an
-error unless all of them are equal bit for bit.
+error unless all of them are equal bit for bit. In the same way an episode continues after an
+environment failed in the middle of a step (see `transaction`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from __future__ import annotations
 import struct
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -92,12 +94,13 @@ class FrameEnv(ABC):
         self._running = False  # whether step() is allowed
         self._over = True  # whether reset() starts a new episode
         self._checksum = 0
+        self._has_failed = False  # whether the environment is ahead of this state
 
     def reset(self) -> Frame:
         """Start an episode, or continue the game after a lost life; returns the first frame."""
         if self._over or self._running:
             self.episode, self.n_steps, self.raw_return = self.episode + 1, 0, 0.0
-            self._actions, self._over = [], False
+            self._actions, self._over, self._has_failed = [], False, False
             self.frame = self._begin(stream(self.seed, f"env/{self.role}/{self.episode}"))
             self._checksum = zlib.crc32(self.frame.data)
         self._running = True
@@ -108,6 +111,8 @@ class FrameEnv(ABC):
         if not self._running:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset() before step()")
         action = checked_action("action", action, self.n_actions)
+        if self._has_failed:
+            self.load_state_dict(self.state_dict())
         self._actions.append(action)
         self.n_steps += 1
         step = self._advance(action)
@@ -117,6 +122,21 @@ class FrameEnv(ABC):
         self._checksum = zlib.crc32(step.frame.data, self._checksum)
         self._checksum = zlib.crc32(struct.pack("2d3?", *step[1:]), self._checksum)
         return step
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Undo all steps and resets within if one of them fails.
+
+        The environment itself cannot go back, so the next step replays the episode.
+        """
+        before, n_actions = vars(self).copy(), len(self._actions)
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            del self._actions[n_actions:]
+            self._has_failed = True
+            raise
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the episode: arrays and JSON values."""

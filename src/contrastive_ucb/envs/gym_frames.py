@@ -6,7 +6,7 @@
 | other numbers with one or two axes           | float32, flattened   |
 | Discrete, MultiDiscrete, MultiBinary         | float32, one-hot     |
 
-Rewards are not changed, and time limits truncate.
+Rewards are not changed, and time limits truncate. `envs/foreign.py` checks what it returns.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
-from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.errors import EnvironmentFault, UserError
+from contrastive_ucb.envs.foreign import ForeignEnv, GymEnv, made
 from contrastive_ucb.envs.frames import Frame, FrameEnv, Picture, Step
 
-GymEnv = gymnasium.Env[Any, Any]
 DEFAULT_RANGE = (-10.0, 10.0)  # for rewards of about the size and frequency of Atari's
 VALUE_RANGES = {  # smallest and largest return at discount .99, where the default is too small
     "Acrobot-v1": (-100.0, 0.0),
@@ -53,7 +54,7 @@ class GymFrames(FrameEnv):
         value_range: tuple[float, float] | None = None,
     ):
         super().__init__(seed=seed, role=role)
-        self.name, self._env = name, _make_by_id(name) if make is None else make()
+        self.name, self._env = name, _make_by_id(name) if make is None else made(name, make)
         actions, self._space = self._env.action_space, self._env.observation_space
         if not isinstance(actions, spaces.Discrete):
             raise UserError(
@@ -61,6 +62,9 @@ class GymFrames(FrameEnv):
                 "gymnasium.wrappers.TransformAction with a list of actions"
             )
         self.n_actions, self._first_action = int(actions.n), int(actions.start)
+        self._checked = ForeignEnv(self._env, name, self._place)
+        spec = self._env.spec
+        self.has_time_limit = spec is not None and spec.max_episode_steps is not None
         self._image = _image_shape(name, self._space)
         if self._image is None:
             self.frame_shape = (spaces.flatdim(self._space),)
@@ -71,51 +75,56 @@ class GymFrames(FrameEnv):
 
     def render(self) -> Picture:
         try:
-            picture = self._env.render()
-        except NotImplementedError:
-            picture = None
-        except gymnasium.error.DependencyNotInstalled as error:
-            raise UserError(f"{self.name} cannot be rendered: {error}") from error
+            picture = self._checked.call("render", self._env.render)
+        except EnvironmentFault as error:
+            if isinstance(error.__cause__, NotImplementedError):
+                picture = None
+            elif isinstance(error.__cause__, gymnasium.error.DependencyNotInstalled):
+                raise UserError(f"{self.name} cannot be rendered: {error.__cause__}") from error
+            else:
+                raise
         if not isinstance(picture, np.ndarray):
             raise UserError(f"{self.name} cannot be rendered: it needs render_mode='rgb_array'")
         return picture
 
     def _begin(self, random: np.random.Generator) -> Frame:
-        return self._to_frame(self._env.reset(seed=int(random.integers(2**31)))[0])
+        return self.to_frame(self._checked.reset(int(random.integers(2**31))))
 
     def _advance(self, action: int) -> Step:
-        observation, paid, terminated, truncated, _ = self._env.step(action + self._first_action)
-        reward, over = float(paid), bool(terminated or truncated)
-        if not np.isfinite(reward):
-            raise ArithmeticError(
-                f"{self.name} returned reward {reward} {self._place()}; it must be finite"
-            )
-        frame = self._to_frame(observation)
-        return Step(frame, reward, reward, bool(terminated), bool(truncated), over)
+        returned = self._checked.step(action + self._first_action)
+        observation, reward, terminated, truncated = returned
+        over = terminated or truncated
+        return Step(self.to_frame(observation), reward, reward, terminated, truncated, over)
 
-    def _to_frame(self, observation: Any) -> Frame:
-        """An observation as a frame, which is a copy."""
+    def to_frame(self, observation: Any) -> Frame:
+        """An observation of the environment as a frame, which is a copy."""
         if self._image is not None:
             return _channels_first(np.array(observation, dtype=np.uint8).reshape(self._image))
-        frame = np.array(spaces.flatten(self._space, observation), dtype=np.float32)
-        if not np.isfinite(frame).all():
-            raise ArithmeticError(
-                f"{self.name} returned observation {frame} {self._place()}; it must be finite"
-            )
-        return frame
+        return np.array(spaces.flatten(self._space, observation), dtype=np.float32)
+
+    def to_frames(self, observations: NDArray[Any]) -> NDArray[Any]:
+        """One observation or an array (n, ...) of them as frames; others are returned unchanged."""
+        shape = self._space.shape
+        if observations.shape == shape:
+            return self.to_frame(observations)
+        if observations.ndim and observations.shape[1:] == shape:
+            return np.stack([self.to_frame(each) for each in observations])
+        return observations
 
     def _place(self) -> str:
-        return f"at step {self.n_steps} of episode {self.episode}"
+        role = "" if self.role == "train" else f" ({self.role})"
+        return f"at step {self.n_steps} of episode {self.episode}{role}"
 
 
 def _make_by_id(name: str) -> GymEnv:
     if ":" in name and (folder := os.getcwd()) not in sys.path:
         sys.path.append(folder)  # the command line does not include it
     try:
-        env = gymnasium.make(name, disable_env_checker=True)
+        env: GymEnv = made(name, gymnasium.make, name, disable_env_checker=True)
         if "rgb_array" in env.metadata.get("render_modes", ()):  # known only once it is made
             env.close()
-            env = gymnasium.make(name, render_mode="rgb_array", disable_env_checker=True)
+            options: Any = {"render_mode": "rgb_array", "disable_env_checker": True}
+            env = made(name, gymnasium.make, name, **options)
     except (gymnasium.error.Error, ImportError) as error:
         raise UserError(f"Gymnasium cannot make {name!r}: {error}") from error
     return env
@@ -128,7 +137,7 @@ def _image_shape(name: str, space: spaces.Space[Any]) -> tuple[int, int, int] | 
     if not isinstance(space, spaces.Box):
         raise UserError(
             f"{name} has observations {space}; the agents need one array (Box), so wrap it in "
-            "gymnasium.wrappers.FlattenObservation"
+            "gymnasium.wrappers.FlattenObservation, or MiniGrid in minigrid.wrappers.ImgObsWrapper"
         )
     shape, is_bytes = space.shape, space.dtype in (np.dtype(np.uint8), np.dtype(np.bool_))
     if is_bytes and len(shape) == 2:

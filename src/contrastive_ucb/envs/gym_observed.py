@@ -19,7 +19,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from math import inf, prod
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -28,11 +28,10 @@ import numpy as np
 from gymnasium import spaces
 
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.checks import check_number, check_size
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.envs.foreign import ForeignEnv, GymEnv, made
 from contrastive_ucb.envs.observed import ObservedMDP, Random, Walk
-
-GymEnv = gymnasium.Env[Any, Any]
 
 
 class GymObserved(ObservedMDP):
@@ -70,6 +69,8 @@ class GymObserved(ObservedMDP):
         reward_high: float = 1.0,
     ):
         check_size("horizon", horizon)
+        check_number("reward_low", reward_low)
+        check_number("reward_high", reward_high)
         if not (-inf < reward_low <= 0 <= reward_high < inf and reward_low < reward_high):
             raise ValueError(
                 "reward_low must be at most 0 and reward_high at least 0, since ended episodes have"
@@ -78,9 +79,9 @@ class GymObserved(ObservedMDP):
         self._source = env_id
         self.env_id = env_id if isinstance(env_id, str) else _name_of(env_id)
         self.horizon, self.reward_low, self.reward_high = horizon, reward_low, reward_high
-        self._pool: list[GymEnv] = []
+        self._pool: list[GymCopy] = []
         self._has_clipped = False
-        first = self._copy(0)
+        first = self._copy(0).env
         box, actions, spec = first.observation_space, first.action_space, first.spec
         if not isinstance(box, spaces.Box) or not isinstance(actions, spaces.Discrete):
             raise ValueError(
@@ -93,7 +94,7 @@ class GymObserved(ObservedMDP):
                 f"{self.env_id} has a time limit of {limit} steps, got horizon {horizon}; give a"
                 f" horizon of at most {limit}"
             )
-        self.shape, self.first_action = box.shape, int(actions.start)
+        self.first_action = int(actions.start)
         self.action_shape = (int(actions.n),)
         self.low = np.append(box.low.astype(np.float64).ravel(), 0.0)
         self.high = np.append(box.high.astype(np.float64).ravel(), 1.0)
@@ -111,23 +112,8 @@ class GymObserved(ObservedMDP):
 
     def begin(self, count: int, random: Random) -> GymWalk:
         seeds = random.integers(2**31, size=count)
-        first = [self._copy(at).reset(seed=int(seed))[0] for at, seed in enumerate(seeds)]
-        rows = np.stack([self.numbers("observation", row, self.shape) for row in first])
-        return GymWalk(self, self._pool[:count], rows)
-
-    def numbers(self, what: str, value: Any, shape: tuple[int, ...]) -> Array:
-        """An observation or a reward of the environment as numbers of the expected shape, flat."""
-        try:
-            array = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            array = None
-        if array is None or value is None or array.size != prod(shape):
-            given = repr(value) if array is None or value is None else f"of shape {array.shape}"
-            raise ValueError(
-                f"{self.name} returned the {what} {' '.join(given.split())}; it must be numbers of"
-                f" shape {shape}, correct the environment"
-            )
-        return array.ravel()
+        first = [self._copy(at).begin(int(seed)) for at, seed in enumerate(seeds)]
+        return GymWalk(self, self._pool[:count], np.stack(first))
 
     def scaled(self, rewards: Array) -> Array:
         """Rewards (n,) mapped to [0, 1], with a warning for the first one outside the bounds."""
@@ -144,17 +130,18 @@ class GymObserved(ObservedMDP):
             )
         return np.clip((rewards - low) / (high - low), 0.0, 1.0)
 
-    def _copy(self, number: int) -> GymEnv:
+    def _copy(self, number: int) -> GymCopy:
         """The copy of this number; copies are made when they are first needed."""
         while len(self._pool) <= number:
-            self._pool.append(self._make())
+            self._pool.append(GymCopy(self._make(), f"gym/{self.env_id}", len(self._pool)))
         return self._pool[number]
 
     def _make(self) -> GymEnv:
         source = self._source
         if isinstance(source, str):
             try:
-                return gymnasium.make(source)
+                env: GymEnv = made(source, gymnasium.make, source)
+                return env
             except (gymnasium.error.Error, ImportError) as error:
                 raise ValueError(
                     f"Gymnasium cannot make {source!r} ({' '.join(str(error).split())})"
@@ -172,8 +159,8 @@ class GymObserved(ObservedMDP):
                 f"env_id is {source!r}; it must be an id such as 'CartPole-v1', a Gymnasium"
                 " environment, or a function that makes environments"
             )
-        env = source()
-        if not isinstance(env, gymnasium.Env) or any(env is made for made in self._pool):
+        env = made(f"the factory {self.env_id}", source)
+        if not isinstance(env, gymnasium.Env) or any(env is copy.env for copy in self._pool):
             raise ValueError(
                 f"the factory {self.env_id} returned {env!r}; it must return a new Gymnasium"
                 " environment at every call"
@@ -181,8 +168,34 @@ class GymObserved(ObservedMDP):
         return env
 
     def close(self) -> None:
-        for env in self._pool:
-            env.close()
+        for copy in self._pool:
+            copy.env.close()
+
+
+class GymCopy:
+    """A copy of the environment, with checks and the place for their messages.
+
+    number   of the copy; trajectories of one round with the same number run in the same copy
+    """
+
+    def __init__(self, env: GymEnv, name: str, number: int):
+        self.env, self.number = env, number
+        self.episode, self.n_steps = -1, 0
+        self._checked = ForeignEnv(env, name, self._place)
+
+    def begin(self, seed: int) -> Array:
+        """Start an episode; returns the observation (D,)."""
+        self.episode, self.n_steps = self.episode + 1, 0
+        return np.asarray(self._checked.reset(seed), dtype=np.float64).ravel()
+
+    def step(self, action: int) -> tuple[Array, float, bool]:
+        """Take an action; returns the observation (D,), the reward, and whether it has ended."""
+        self.n_steps += 1
+        observation, reward, terminated, truncated = self._checked.step(action)
+        return observation.astype(np.float64).ravel(), reward, terminated or truncated
+
+    def _place(self) -> str:
+        return f"at step {self.n_steps} of episode {self.episode} (copy {self.number})"
 
 
 class GymWalk(Walk):
@@ -190,7 +203,7 @@ class GymWalk(Walk):
 
     per_trajectory = ("observations", "copies")
 
-    def __init__(self, env: GymObserved, copies: list[GymEnv], first: Array):
+    def __init__(self, env: GymObserved, copies: list[GymCopy], first: Array):
         self.env, self.copies = env, copies
         self.observations = np.pad(first, ((0, 0), (0, 1)))
 
@@ -199,10 +212,8 @@ class GymWalk(Walk):
         self.observations = self.observations.copy()
         for at in np.flatnonzero(self.observations[:, -1] == 0):
             action = int(actions[at]) + env.first_action
-            observation, reward, terminated, truncated, _ = self.copies[at].step(action)
-            self.observations[at, :-1] = env.numbers("observation", observation, env.shape)
-            self.observations[at, -1] = terminated or truncated
-            rewards[at] = env.numbers("reward", reward, ())[0]
+            row, rewards[at], self.observations[at, -1] = self.copies[at].step(action)
+            self.observations[at, :-1] = row
         return env.scaled(rewards)
 
 

@@ -22,6 +22,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import import_module
 from importlib.util import find_spec
 
 import gymnasium
@@ -34,6 +35,8 @@ from contrastive_ucb.envs.frames import FrameEnv
 from contrastive_ucb.envs.gym_frames import GymFrames
 from contrastive_ucb.envs.minatar import CHANNELS, MINATAR, MinAtar, minatar_name
 from contrastive_ucb.envs.rich_lock import RichLock, observation_size
+
+OF_MINIGRID = ("minigrid-", "minigrid/", "babyai-", "babyai/")
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,20 @@ def _number(name: str) -> int:
 
 def _gymnasium_name(name: str) -> str | None:
     """Ids of Gymnasium and `module:id`, except Atari games."""
+    if name.lower().startswith(OF_MINIGRID) and not _has_minigrid():
+        raise UserError(f"{name} needs minigrid: pip install 'contrastive-ucb[minigrid]'")
     spec = gymnasium.registry.get(name)
     is_known = spec is not None and not str(spec.entry_point).startswith("ale_py")
     return name if ":" in name or is_known else None
+
+
+@cache
+def _has_minigrid() -> bool:
+    """Register the environments of MiniGrid, if it is installed."""
+    if find_spec("minigrid") is None:
+        return False
+    import_module("minigrid")
+    return True
 
 
 DEEPSEA = EnvEntry(

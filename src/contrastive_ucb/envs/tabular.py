@@ -26,7 +26,7 @@ from gymnasium.utils import seeding
 from numpy.typing import ArrayLike
 
 from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
-from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.checks import as_path, check_size
 from contrastive_ucb.envs.kernel import Kernel
 
 if TYPE_CHECKING:  # PettingZoo has no type annotations
@@ -77,7 +77,7 @@ class FiniteEnv:
         *,
         reward_scale: ArrayLike | None = None,
         rank: int | None = None,
-        name: str = "file",
+        name: str | None = None,
         render_mode: str | None = None,
     ):
         if not isinstance(transitions, Kernel):  # first, because its axes distinguish the classes
@@ -99,7 +99,7 @@ class FiniteEnv:
         self.rank = measures.shape[-2] if rank is None and measures is not None else rank
         if self.rank is not None:
             check_size("rank", self.rank)
-        self.name = name
+        self.name = type(self).__name__ if name is None else name
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode is {render_mode!r}; it must be None or 'ansi'")
         self.render_mode = render_mode
@@ -155,12 +155,12 @@ class FiniteEnv:
         Raises:
             ValueError: The file cannot be read, or an array is missing, unknown or invalid.
         """
-        arrays = _read_npz(path)
+        arrays = _read_npz(as_path("path", path))
         if unknown := set(arrays) - set(ARRAYS):
             raise ValueError(
                 f"{path} has the array {min(unknown)!r}, not one of {', '.join(ARRAYS)}; remove it"
             )
-        return cls(**arrays, rank=rank)
+        return cls(**arrays, rank=rank, name="file")
 
     @property
     def transitions(self) -> Array:
@@ -230,7 +230,7 @@ class TabularMDP(FiniteEnv, gymnasium.Env[IntArray, np.int64]):
         reward_scale: Shape (H, S, A). The observed reward is this value with probability
             rewards / reward_scale, else 0. None: the mean is observed.
         rank: d, the dimension of the features to learn, if known.
-        name: Name of the environment in messages and results.
+        name: Name of the environment in messages and results; by default that of the class.
         render_mode: "ansi" makes `render` return a line of text; None switches rendering off.
 
     Attributes:
@@ -293,7 +293,7 @@ class TabularGame(FiniteEnv, ParallelEnv):
         reward_scale: Shape (H, S, A1, A2). The observed reward is this value with probability
             rewards / reward_scale, else 0. None: the mean is observed.
         rank: d, the dimension of the features to learn, if known.
-        name: Name of the game in messages and results.
+        name: Name of the game in messages and results; by default that of the class.
         render_mode: "ansi" makes `render` return a line of text; None switches rendering off.
 
     Attributes:

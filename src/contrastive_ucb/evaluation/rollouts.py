@@ -12,6 +12,7 @@ random policy and the best constant action, are evaluated in the same way.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -90,13 +91,20 @@ def evaluate(
         _Slot(env, stream(seed, f"eval/{first + at}"), range(at, episodes, n_envs))
         for at, env in enumerate(envs)
     ]
-    scores = np.zeros(episodes)
+    scores, every_slot = np.zeros(episodes), slots
     while slots:
         frames = np.stack([slot.frames for slot in slots])  # (B, stack, C, ...)
         actions = agent.best(frames.reshape(len(slots), -1, *frames.shape[3:]))
         for slot, action in zip(slots, actions, strict=True):
             slot.play(int(action), epsilon, scores)
         slots = [slot for slot in slots if slot.episodes]
+    if n_cut := sum(slot.n_cut for slot in every_slot):
+        warnings.warn(
+            f"{n_cut} of {episodes} episodes of {env_name} did not end within {LONGEST:,} steps and"
+            " are scored up to there; give the environment a time limit, such as"
+            " gymnasium.wrappers.TimeLimit",
+            stacklevel=2,
+        )
     return scores
 
 
@@ -129,6 +137,7 @@ class _Slot:
 
     def __init__(self, env: FrameEnv, random: np.random.Generator, episodes: Sequence[int]):
         self.env, self.random, self.episodes = env, random, episodes
+        self.n_cut = 0  # episodes that reached LONGEST
         self.frames: Frames = np.zeros((env.stack, *env.frame_shape), env.reset().dtype)
         self.frames[-1] = env.frame  # as in replay, frames before the first one are zero
 
@@ -138,6 +147,7 @@ class _Slot:
         action = int(uniform[1] * self.env.n_actions) if uniform[0] < epsilon else best
         step = self.env.step(action)
         cut = self.env.n_steps >= LONGEST
+        self.n_cut += cut and not step.episode_over
         if step.episode_over or cut:
             scores[self.episodes[0]] = self.env.raw_return
             self.episodes = self.episodes[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -22,6 +23,8 @@ NAME = "facts.json"
 GROUPS = ("facts", "ablations", "peers")  # lists of rows in facts.json and facts.toml
 State = Literal["holds", "does not hold", "not run", "reported"]
 NOTHING = "\N{EN DASH}"
+# Text that starts like a formula, except numbers such as "-0.5"
+FORMULA = re.compile(r"(?![-+]?[\d.]+(e[-+]?\d+)?$)[=+\-@\t\r]", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,16 @@ def write_summary(out: Path, summary: dict[str, Any]) -> None:
     """Write the summary to facts.json, and its rows to facts.csv."""
     rows = pd.DataFrame([row for group in GROUPS for row in summary[group]])
     write_atomically(out / NAME, json.dumps(sealed(summary), indent=1, allow_nan=False) + "\n")
-    write_atomically(out / "facts.csv", rows.to_csv(index=False, lineterminator="\n"))
+    write_atomically(out / "facts.csv", csv_of(rows))
+
+
+def csv_of(frame: pd.DataFrame) -> str:
+    """The table as CSV; text that a spreadsheet would run as a formula gets an apostrophe."""
+
+    def safe(cell: Any) -> Any:
+        return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
+
+    return str(frame.map(safe).to_csv(index=False, lineterminator="\n"))
 
 
 def read_summary(out: Path) -> dict[str, Any]:

@@ -42,7 +42,12 @@ def render(name: str, suffix: str = ".html", **data: Any) -> str:
         lstrip_blocks=True,
     )
     env.filters |= {"inline": inline, "line": lambda text: " ".join(text.split()), "tex": tab.tex}
-    env.filters |= {"markdown": tab.to_markdown, "looks": tab.looks, "facts_table": tab.facts_table}
+    env.filters |= {
+        "markdown": tab.markdown,
+        "markdown_table": tab.markdown_table,
+        "looks": tab.looks,
+        "facts_table": tab.facts_table,
+    }
     env.filters |= {"runs_text": scores.runs_text}
     for module in (scores, plots, tab, atari):
         env.globals |= {key: value for key, value in vars(module).items() if key.isupper()}

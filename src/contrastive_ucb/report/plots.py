@@ -22,6 +22,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.mathtext import MathTextParser
+from matplotlib.text import Text
 from matplotlib.ticker import (
     LogLocator,
     MaxNLocator,
@@ -128,8 +130,22 @@ def drawn(height: float) -> Iterator[Figure]:
     with house_style():
         figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
         yield figure
+        for text in figure.findobj(Text):
+            if not _is_readable(text.get_text()):
+                text.set_parse_math(False)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
+
+
+def _is_readable(text: str) -> bool:
+    """Whether matplotlib can read the $formulas$ of the text; others are drawn as they are."""
+    try:
+        for line in text.split("\n"):
+            if "$" in line:
+                MathTextParser("path").parse(line)
+    except ValueError:
+        return False
+    return True
 
 
 def color_of(agent: str) -> str:

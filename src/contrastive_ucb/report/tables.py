@@ -14,7 +14,7 @@ import pandas as pd
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.facts.rows import NOTHING as NOTHING
-from contrastive_ucb.facts.rows import Row
+from contrastive_ucb.facts.rows import Row, csv_of
 from contrastive_ucb.report.scores import (
     KINDS,
     STATISTICS,
@@ -28,6 +28,11 @@ from contrastive_ucb.stats.control_scores import NAMES, control_scores
 
 MARKUP = re.compile(r"`([^`]+)`|\*\*(.+?)\*\*")
 NUMBER = re.compile(r"\**[-+]?\d[\d,.]*(e[-+]?\d+)?(%| |\*|$)")
+TEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", NOTHING: "--"}
+)
 LONG = 30  # letters; longer cells are broken into lines
 N_BEST = 2  # agents in bold per row
 
@@ -56,11 +61,19 @@ def to_markdown(frame: pd.DataFrame) -> str:
     )
 
 
+def markdown_table(frame: pd.DataFrame) -> str:
+    """The table in Markdown; its cells are text from run folders."""
+    return to_markdown(frame.map(markdown).rename(columns=markdown))
+
+
+def markdown(text: str) -> str:
+    """The text in one line of Markdown, without HTML tags and links."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", " ".join(text.split())).replace("](", "]\\(")
+
+
 def tex(text: str) -> str:
-    """The text in LaTeX."""
-    for sign in "&%$#_{}":
-        text = text.replace(sign, f"\\{sign}")
-    text = text.replace("±", "$\\pm$").replace(NOTHING, "--")
+    """The text in one line of LaTeX, without commands."""
+    text = " ".join(text.split()).translate(TEX)
     return MARKUP.sub(
         lambda found: f"\\texttt{{{found[1]}}}" if found[1] else f"\\textbf{{{found[2]}}}", text
     )
@@ -239,7 +252,7 @@ def scores_csv(runs: pd.DataFrame, missing: pd.DataFrame) -> str:
     others = others.drop_duplicates(["group", "seed"], keep="last")  # damaged, if it is both
     frame = pd.concat([done, others.reindex(columns=[*names, "status"])])
     frame = frame.rename(columns={"agent_name": "called", "task_name": "task", "kind": "measure"})
-    return str(frame.to_csv(index=False, lineterminator="\n"))
+    return csv_of(frame)
 
 
 def _spread(values: Any) -> str:

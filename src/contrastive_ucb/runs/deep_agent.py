@@ -5,6 +5,7 @@ It trains exactly as `cucb train`: the same seed, length and threads give the sa
 
 from __future__ import annotations
 
+import inspect
 import json
 import warnings
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ import numpy as np
 from contrastive_ucb.agents.deep.presets import suitable_threads
 from contrastive_ucb.agents.deep.trainer import DeepTrainer
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.core.checks import check_import, check_size
+from contrastive_ucb.core.checks import as_path, check_import, check_number, check_size, hint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import Event, ProgressListener
 from contrastive_ucb.core.files import write_errors
@@ -28,6 +29,8 @@ from contrastive_ucb.core.runtime import choose_device, keep_freed_memory
 from contrastive_ucb.core.runtime import threads as use_threads
 from contrastive_ucb.data.history import Frames
 from contrastive_ucb.data.replay import ReplayFiles
+from contrastive_ucb.envs.foreign import GymEnv, made
+from contrastive_ucb.envs.gym_frames import GymFrames
 from contrastive_ucb.evaluation.rollouts import digest
 from contrastive_ucb.evaluation.rollouts import evaluate as play_episodes
 from contrastive_ucb.runs.loop import follow, train
@@ -40,9 +43,8 @@ from contrastive_ucb.runs.store import (
     find_run,
     newest_checkpoint,
 )
-from contrastive_ucb.runs.training import Training
+from contrastive_ucb.runs.training import Training, deep_kinds
 
-GymEnv = gymnasium.Env[Any, Any]
 EnvSource = str | GymEnv | Callable[[], GymEnv]
 OWN = "own/"  # namespace of environments that were given as objects
 _sources: dict[str, Any] = {}  # id: the instance or factory it was given as
@@ -58,7 +60,9 @@ def env_id(env: EnvSource) -> str:
     for name, source in _sources.items():
         if source is env:
             return name
-    sample: Any = env() if callable(env) and not isinstance(env, gymnasium.Env) else env
+    sample: Any = env
+    if callable(env) and not isinstance(env, gymnasium.Env):
+        sample = made(getattr(env, "__name__", "the function"), env)
     if not isinstance(sample, gymnasium.Env):
         raise UserError(
             f"env must be an id, a gymnasium.Env or a function that returns one, got"
@@ -99,6 +103,7 @@ class DeepAgent:
         settings: Changes to the algorithm, such as {"n_step": 3, "bonus.scale": 0.5}.
         device: auto takes CUDA if it is available.
         threads: Of torch; by default 2 for large images, otherwise 1.
+        **more: Further settings, such as n_step=3.
 
     Raises:
         ValueError: The environment, the algorithm or a setting is not valid.
@@ -122,8 +127,16 @@ class DeepAgent:
         settings: Mapping[str, Any] | None = None,
         device: Literal["auto", "cpu", "cuda"] = "auto",
         threads: int | None = None,
+        **more: Any,
     ):
-        chosen = dict(settings or {}) | ({} if bonus is None else {"bonus.preset": bonus})
+        if not isinstance(settings or {}, Mapping):
+            raise UserError(
+                f"settings must be a dictionary such as {{'n_step': 3}}, got {settings!r}"
+            )
+        for name in more.keys() - deep_kinds().keys():
+            known = [*inspect.signature(DeepAgent).parameters, *deep_kinds()]
+            raise UserError(f"no argument or setting is called {name!r}; {hint(name, known)}")
+        chosen = dict(settings or {}) | more | ({} if bonus is None else {"bonus.preset": bonus})
         if threads is not None:
             check_size("threads", threads)
         self.device = choose_device(device)
@@ -193,7 +206,7 @@ class DeepAgent:
         keep_freed_memory()
         with use_threads(self.threads):
             if resume:
-                return self._learn_in_folder(length, Path(out), progress, callback)
+                return self._learn_in_folder(length, as_path("out", out), progress, callback)
             return self._learn_here(length, progress, callback)
 
     def evaluate(self, episodes: int = 20, epsilon: float | None = None) -> dict[str, Any]:
@@ -211,6 +224,7 @@ class DeepAgent:
         """
         trainer = self.trainer
         epsilon = trainer.config.eval_epsilon if epsilon is None else epsilon
+        check_number("epsilon", epsilon)
         agent, seed, rules = trainer.agent, self.training.seed, trainer.config.atari
         with use_threads(self.threads):
             scores = play_episodes(agent, self.env, seed, episodes, epsilon, rules=rules)
@@ -257,7 +271,8 @@ class DeepAgent:
 
         Args:
             observation: Stacked frames, oldest first and channels first, of shape (stack * C, ...)
-                or (n, stack * C, ...).
+                or (n, stack * C, ...). In a Gymnasium environment also what it returns, such as an
+                image (H, W, C).
             state: Returned unchanged, for compatibility with Stable-Baselines3.
             episode_start: Ignored.
             deterministic: If False, a fraction `eval_epsilon` of the actions is uniform, as in
@@ -266,18 +281,21 @@ class DeepAgent:
         Returns:
             The actions, and `state`.
         """
-        inputs, raw = self.trainer.agent.inputs, np.asarray(observation)
+        inputs, raw, env = self.trainer.agent.inputs, np.asarray(observation), self.trainer.env
         shape, kind = inputs.shape, inputs.dtype
-        if kind == np.uint8 and raw.dtype.kind not in "bui":
+        if raw.dtype.kind not in "bui" and (kind == np.uint8 or raw.dtype.kind != "f"):
+            what = f"an image of integers ({kind})" if kind == np.uint8 else "an array of numbers"
             raise UserError(
-                f"an observation of {self.env} is an image of integers ({kind}), got "
-                f"{raw.dtype}; pass it as the environment returns it, not scaled to [0, 1]"
+                f"an observation of {self.env} is {what}, got {raw.dtype}; pass it as the"
+                " environment returns it, not scaled to [0, 1]"
             )
-        seen = np.asarray(observation, dtype=kind)
+        if isinstance(env, GymFrames) and raw.shape[-len(shape) :] != shape:
+            raw = env.to_frames(raw)
+        seen = np.asarray(raw, dtype=kind)
         if seen.shape[-len(shape) :] != shape or seen.ndim > len(shape) + 1:
             raise UserError(
-                f"an observation of {self.env} has shape {shape}, got {seen.shape}; stack the last "
-                f"{self.trainer.env.stack} frames, oldest first"
+                f"an observation of {self.env} has shape {shape}, got {seen.shape}; stack the last"
+                f" {env.stack} frames, oldest first, with the channels as the first axis"
             )
         actions = self.trainer.agent.best(seen.reshape(-1, *shape))
         if not deterministic:
@@ -295,7 +313,8 @@ class DeepAgent:
         Returns:
             The path of the saved state in the folder.
         """
-        files = ReplayFiles(save_folder(folder) / "replay")
+        place = save_folder(folder)
+        files = ReplayFiles(place / "replay")
         with write_errors(files.folder):
             replay = files.save(self.trainer.replay)
         state = {
@@ -309,7 +328,7 @@ class DeepAgent:
             "trainer": self.trainer.state_dict(),
             "replay": replay,
         }
-        saved = save_state(Path(folder), state)
+        saved = save_state(place, state)
         files.prune([{"pieces": replay["pieces"]}])
         return saved
 
@@ -329,6 +348,7 @@ class DeepAgent:
         options       device and threads
         """
         chosen: Any = {"algo": training.algo, "settings": training.settings, **options}
+        _same_environment(state["trainer"]["env"]["env"], training.env)
         agent = cls(training.env, training.seed, **chosen)
         agent.training, agent.trainer.steps = training, training.steps
         if weights_only:
@@ -387,6 +407,7 @@ class SPRUCB(DeepAgent):
         settings: Changes to the algorithm, such as {"n_step": 3, "bonus.scale": 0.5}.
         device: auto takes CUDA if it is available.
         threads: Of torch; by default 2 for large images, otherwise 1.
+        **more: Further settings, such as n_step=3.
 
     Raises:
         ValueError: The environment, the algorithm or a setting is not valid.
@@ -438,6 +459,14 @@ def evaluate(agent: Any, episodes: int = 100) -> dict[str, Any]:
         )
     scores: dict[str, Any] = agent.evaluate(episodes)
     return scores
+
+
+def _same_environment(saved: dict[str, Any], name: str) -> None:
+    """Give a saved environment the name of the object that was passed for it, if both are objects
+    of one class: the numbers in these names count the objects of a process."""
+    title = name.rpartition("-v")[0]
+    if title.startswith(OWN) and title == saved["name"].rpartition("-v")[0]:
+        saved["name"] = name
 
 
 def _given_again(name: str, env: EnvSource | None, allow_import: bool) -> str:

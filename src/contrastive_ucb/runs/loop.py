@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -23,10 +24,11 @@ from contrastive_ucb.core.checkpoint import (
     save_checkpoint,
 )
 from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import EnvironmentFault, UserError
 from contrastive_ucb.core.events import JsonlListener, ProgressListener, TensorBoardListener
 from contrastive_ucb.core.files import write_errors
 from contrastive_ucb.core.runtime import interrupts, threads
-from contrastive_ucb.runs.store import KEPT, METRICS, RunFolder, checkpoint_errors
+from contrastive_ucb.runs.store import KEPT, LOG, METRICS, RunFolder, checkpoint_errors
 
 if TYPE_CHECKING:
     from contrastive_ucb.runs.problem import Problem
@@ -53,6 +55,9 @@ def follow(
 
     A signal stops the run after the present step and raises `Stopped`; it can be continued.
     """
+    for observer in observers:
+        if not callable(observer):
+            raise UserError(f"callback must be a function of an event, got {observer!r}")
     saved, pause, stopped = time.monotonic(), every, False
     with interrupts() as interrupted, ExitStack() as closing:
         if bar is not None:
@@ -128,6 +133,7 @@ def run_in_folders(
                     prune_checkpoints(folder.checkpoints, KEPT)
             saved = session.position
 
+        closing.enter_context(_saved_at_fault(session, folders, save))
         bar = ProgressListener(inputs["length"], title, start) if progress else None
         stopped = follow(events, [write, *observers], save, every, bar)
         if not stopped:
@@ -136,6 +142,27 @@ def run_in_folders(
                 summary = {**session.summary(at), "seconds": round(seconds, 3)}
                 folder.finish(summary, {METRICS: log.sync(), **session.marks})
     return stopped
+
+
+@contextmanager
+def _saved_at_fault(
+    session: Session | DeepSession, folders: Sequence[RunFolder], save: Callable[[], None]
+) -> Iterator[None]:
+    """Save the run if its environment fails, and write the traceback to the run's log."""
+    try:
+        yield
+    except EnvironmentFault as fault:
+        if session.is_complete:
+            save()
+        for folder in folders:
+            with (folder.path / LOG).open("a", encoding="utf-8") as log:
+                traceback.print_exc(file=log)
+        steps = finished_steps(folders[0].checkpoints)
+        saved = f"the run is saved at step {steps[-1]}" if steps else "nothing was saved yet"
+        raise EnvironmentFault(
+            f"{fault}; {saved}, repeat the command after a correction (traceback: --debug or"
+            f" {folders[0].path / LOG})"
+        ) from fault
 
 
 def solve(

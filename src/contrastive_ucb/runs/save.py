@@ -17,7 +17,7 @@ from contrastive_ucb.core.checkpoint import (
     prune_checkpoints,
     save_checkpoint,
 )
-from contrastive_ucb.core.checks import check_import
+from contrastive_ucb.core.checks import as_path, check_import
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.files import refuse_links, write_errors
 from contrastive_ucb.envs.batch import Env
@@ -60,7 +60,7 @@ def save_agent(agent: Learner[Any], folder: str | Path) -> Path:
 
 def save_folder(folder: str | Path) -> Path:
     """The folder to save an agent in; an existing file is an error."""
-    place = Path(folder)
+    place = as_path("folder", folder)
     if place.exists() and not place.is_dir():
         raise UserError(f"{place} is a file; name a folder to save the agent in")
     refuse_links_of(place)
@@ -115,15 +115,16 @@ def load(
     from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
     from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 
-    path = latest_checkpoint(Path(folder))
+    place = as_path("folder", folder)
+    path = latest_checkpoint(place)
     if path is None:
-        return _agent_of_run(Path(folder), env, allow_import)
-    refuse_links_of(Path(folder))
+        return _agent_of_run(place, env, allow_import)
+    refuse_links_of(place)
     state = load_checkpoint(path)
     if state.get("kind") == "deep":
         from contrastive_ucb.runs.deep_agent import DeepAgent
 
-        return DeepAgent.restore(Path(folder), state, env, allow_import)
+        return DeepAgent.restore(place, state, env, allow_import)
     kinds: dict[Any, Any] = {
         ContrastiveUCB.kind: (ContrastiveUCB, TabularMDP),
         ContrastiveULCB.kind: (ContrastiveULCB, TabularGame),

@@ -76,6 +76,7 @@ class Session:
 
     idle = 0.0  # all its time is training
     marks: Mapping[str, dict[str, Any]] = MappingProxyType({})  # of files besides the metrics
+    is_complete = True  # whether the last round is measured; otherwise the state cannot be saved
 
     def __init__(self, agent: Learner[Any], probes: Sequence[str] = (), stops: bool = False):
         self.agent = agent
@@ -112,6 +113,7 @@ class Session:
         while agent.n_rounds < until and not self.is_over:
             rolled_in = self.tracked.roll_in
             agent.round()
+            self.is_complete = False
             tracker.follow(rolled_in)  # afterwards: a round that fails is not measured
             noted = on_grid(agent.n_rounds, until)
             # Where the model error is expensive, it is measured ten times per decade.
@@ -132,6 +134,7 @@ class Session:
                 for name, values in measured.items():
                     self.worst[name] = np.maximum(self.worst.get(name, values), values)
             self.latest |= figures
+            self.is_complete = True
             yield Round(agent.n_rounds, figures, noted or self.is_over)
 
     def summary(self, seed: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import time
+import warnings
 from ast import literal_eval
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -157,6 +158,12 @@ class Training:
 
     def summary(self, trainer: DeepTrainer) -> dict[str, Any]:
         """The summary of a run so far, without evaluations."""
+        if not trainer.returns and not getattr(trainer.env, "has_time_limit", True):
+            warnings.warn(
+                f"no training episode of {self.env} ended in {trainer.n_steps} steps, and it has no"
+                " time limit; if it never terminates, add gymnasium.wrappers.TimeLimit",
+                stacklevel=2,
+            )
         latest = trainer.returns[-LAST:]
         return {
             "algo": self.algo,
@@ -175,6 +182,8 @@ class DeepSession:
 
     Evaluations use their own environments and random streams, so they do not change training.
     """
+
+    is_complete = True  # a step at which the environment fails changes nothing
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from contrastive_ucb.core.errors import EnvironmentFault
 from contrastive_ucb.core.runtime import STOPS, Received, stopped_by_signals
 from contrastive_ucb.runs.grid import Job
 from contrastive_ucb.runs.problem import Problem
@@ -120,6 +121,8 @@ def _output_to(log: Path) -> Iterator[None]:
             os.dup2(file.fileno(), number)
         try:
             yield
+        except EnvironmentFault:
+            raise  # its traceback is in the log already
         except Exception:
             traceback.print_exc()
             raise

@@ -33,6 +33,8 @@ class DeepTrainer(ABC):
     n_steps  steps taken
     returns  raw returns of all episodes so far
     lately   sum and number of the values of each metric since the last log entry
+    chosen   the next action with further fields of its transition, or None if it is not chosen yet;
+             it is saved, so that a step at which the environment failed is repeated
     """
 
     learner: type[Any]  # of `agent`
@@ -47,6 +49,7 @@ class DeepTrainer(ABC):
         self.n_steps = 0
         self.returns: list[float] = []
         self.lately: dict[str, tuple[float, int]] = {}
+        self.chosen: tuple[int, dict[str, Any]] | None = None
 
     @property
     def position(self) -> int:
@@ -61,21 +64,39 @@ class DeepTrainer(ABC):
         saved between any two events.
         """
 
-    def take_step(self, action: int, **extras: Any) -> dict[str, float]:
-        """Take the action, store the transition, and reset at the end of an episode.
+    def begin(self) -> None:
+        """Start the first episode, unless it has begun."""
+        if self.env.episode < 0:
+            with self.env.transaction():
+                first = self.env.reset()
+            self.replay.begin(first)
 
-        extras  further fields of the transition; returns the values to log
+    @abstractmethod
+    def choose(self) -> tuple[int, dict[str, Any]]:
+        """The next action and further fields of its transition."""
+
+    def take_step(self) -> dict[str, float]:
+        """Choose an action, take it, store the transition, and reset at the end of an episode.
+
+        Returns the values to log. If the environment fails, only `chosen` has changed.
         """
-        step = self.env.step(action)
+        if self.chosen is None:
+            self.chosen = self.choose()
+        action, extras = self.chosen
+        with self.env.transaction():
+            step = self.env.step(action)
+            score, length = self.env.raw_return, self.env.n_steps
+            first = self.env.reset() if step.terminated or step.truncated else None
+        self.chosen = None
         self.replay.add(action, step.reward, step.frame, step.terminated, step.truncated, **extras)
         self.n_steps += 1
         values: dict[str, float] = {}
         if step.episode_over:
-            self.returns.append(self.env.raw_return)
-            values["charts/episodic_return"] = self.env.raw_return
-            values["charts/episodic_length"] = self.env.n_steps
-        if step.terminated or step.truncated:
-            self.replay.begin(self.env.reset())
+            self.returns.append(score)
+            values["charts/episodic_return"] = score
+            values["charts/episodic_length"] = length
+        if first is not None:
+            self.replay.begin(first)
         return values
 
     def note(self, metrics: Mapping[str, float]) -> None:
@@ -91,6 +112,7 @@ class DeepTrainer(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything except the frames of the replay memory, which have their own files."""
+        chosen = {} if self.chosen is None else {"chosen": self.chosen}
         return {
             "agent": self.agent.state_dict(),
             "env": self.env.state_dict(),
@@ -98,6 +120,7 @@ class DeepTrainer(ABC):
             "n_steps": self.n_steps,
             "returns": np.array(self.returns, dtype=np.float64),
             "lately": dict(self.lately),
+            **chosen,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -106,6 +129,7 @@ class DeepTrainer(ABC):
         self.policy = restore_stream(state["policy"])
         self.n_steps, self.returns = state["n_steps"], state["returns"].tolist()
         self.lately = {name: (total, count) for name, (total, count) in state["lately"].items()}
+        self.chosen = state.get("chosen")
 
 
 class Trainer(DeepTrainer):
@@ -130,8 +154,7 @@ class Trainer(DeepTrainer):
 
         Logged are the episodes that end and, every 100 steps, the averages of the updates.
         """
-        if self.n_steps == 0:
-            self.replay.begin(self.env.reset())
+        self.begin()
         while self.n_steps < until:
             yield Event(self.n_steps + 1, self._step())
 
@@ -143,11 +166,13 @@ class Trainer(DeepTrainer):
             return first
         return last + (first - last) * max(0.0, 1 - since / length) if length else last
 
-    def _step(self) -> dict[str, float]:
+    def choose(self) -> tuple[int, dict[str, Any]]:
         uniform = self.policy.random(2)
         forced = int(uniform[1] * self.env.n_actions) if uniform[0] < self.epsilon() else None
-        action, extras = self.agent.act(self.replay.observation(), forced)
-        values = self.take_step(action, **extras)
+        return self.agent.act(self.replay.observation(), forced)
+
+    def _step(self) -> dict[str, float]:
+        values = self.take_step()
         history = self.replay.history
         if self.checks_support and history.first == history.now:  # an episode has ended
             self._check_support()

@@ -241,8 +241,8 @@ def resolve(config: C, env: Env | ObservedEnv) -> C:
                 ranks = np.linalg.matrix_rank(env.kernel.table())
                 measured = f"; its table has rank {ranks.max()}"
             raise ValueError(
-                f"the environment {env.name!r} declares no rank; pass one with rank=d (--rank d)"
-                f"{measured}"
+                f"the environment {env.name!r} declares no rank d, the dimension of the features;"
+                f" pass rank=d to the agent or to TabularMDP or TabularGame (--rank d){measured}"
             )
         if config.function_class == "finite":
             changes["rank"] = env.kernel.features.shape[-1]  # the class has the true factors

@@ -31,6 +31,7 @@ from contrastive_ucb.agents.finite.config import (
 from contrastive_ucb.agents.finite.tabular_model import TabularModel
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
 from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.data.sampler import Streams, TabularSampler, steps_per_round
@@ -211,9 +212,10 @@ class Learner(SeedState, ABC, Generic[C]):
 
     def learn(
         self,
-        rounds: int,
+        rounds: int | None = None,
         progress: bool = True,
         callback: Callable[[Any], object] | None = None,
+        **unknown: Any,
     ) -> Result:
         """Run more rounds and measure them.
 
@@ -221,12 +223,20 @@ class Learner(SeedState, ABC, Generic[C]):
             rounds: Number of rounds.
             progress: Show a progress bar.
             callback: Called with every round (`event.step`, `event.values`); returning False stops.
+            **unknown: Not accepted; an error explains the correct arguments.
 
         Returns:
             Curves and summaries of these rounds.
         """
         from contrastive_ucb.runs.result import learn
 
+        if unknown:
+            arguments = "use learn(rounds=..., progress=..., callback=...)"
+            raise UserError(
+                f"learn() of {type(self).__name__} has no {min(unknown)!r}; {arguments}"
+            )
+        if rounds is None:
+            raise UserError("learn() of this agent needs the number of rounds: learn(rounds=...)")
         return learn(self.session, rounds, progress, callback)
 
     def evaluate(self, episodes: int = 20) -> dict[str, Any]:

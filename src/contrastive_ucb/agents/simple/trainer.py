@@ -54,7 +54,7 @@ class SimpleTrainer(DeepTrainer):
     def run(self, until: int) -> Iterator[Event]:
         """Take steps until there are `until` of them, with the learning phases that follow them."""
         if self.n_steps == 0:
-            self.replay.begin(self.env.reset())
+            self.begin()
             self._check_frames(0)
         while True:
             if any(self.left.values()):
@@ -65,13 +65,15 @@ class SimpleTrainer(DeepTrainer):
             else:
                 return
 
-    def _step(self) -> dict[str, float]:
+    def choose(self) -> tuple[int, dict[str, Any]]:
         uniform = float(self.policy.random())
-        action = int(uniform * self.env.n_actions)
         if self.epoch:
-            action = self.agent.act(self.replay.observation(), uniform)
+            return self.agent.act(self.replay.observation(), uniform), {}
+        return int(uniform * self.env.n_actions), {}
+
+    def _step(self) -> dict[str, float]:
         before = self.replay.history.now
-        values = self.take_step(action)
+        values = self.take_step()
         self._check_frames(before + 1)
         self.fresh += 1
         is_due = self.fresh == self.config.epoch_steps or self.n_steps == self.steps
