@@ -138,7 +138,9 @@ def write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        problem = f"cannot write to {path} ({error.strerror or error})"
+        named = isinstance(error.filename, str) and not DRAFT.search(error.filename)
+        place = error.filename if named else path
+        problem = f"cannot write to {place} ({error.strerror or error})"
         raise UserError(f"{problem}; {remedy_of(error)}") from error
 
 
