@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from contrastive_ucb.cli import main
+from contrastive_ucb.core import runtime
 from contrastive_ucb.core.checkpoint import latest_checkpoint
 from contrastive_ucb.core.runtime import STOPS, Stopped, interrupts, signal_handlers
 from contrastive_ucb.report import (
@@ -54,7 +55,10 @@ def interrupted_step(number: int, seen: list[int]) -> None:
 
 
 @every_signal
-def test_the_step_is_finished_and_a_second_signal_is_handled_as_before(number: int) -> None:
+def test_the_step_is_finished_and_a_second_signal_is_handled_as_before(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "SAME_SECONDS", 0)
     seen: list[int] = []
     before = signal_handlers()
     try:
@@ -68,6 +72,21 @@ def test_the_step_is_finished_and_a_second_signal_is_handled_as_before(number: i
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+def signals_at_once(numbers: list[int]) -> None:
+    with interrupts():
+        for each in numbers:
+            os.kill(os.getpid(), each)
+
+
+@every_signal
+def test_signals_at_once_are_one_request(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scheduler that signals all processes reaches a worker directly and through its sweep."""
+    monkeypatch.setattr(runtime, "SAME_SECONDS", 1000)
+    with pytest.raises(Stopped) as stop:
+        signals_at_once([number, *STOPS])
+    assert stop.value.number == number
 
 
 def test_other_threads_have_no_handlers() -> None:

@@ -185,7 +185,12 @@ class EllipticalBonus:
 
         Args:
             state: The dictionary.
+
+        Raises:
+            ValueError: It is not the state of such a bonus.
         """
+        if not isinstance(state, Mapping) or not state.keys() >= self.state_dict().keys():
+            raise ValueError(f"state must be what state_dict() returned, got {state!r:.80}")
         sigma = torch.as_tensor(state["sigma"])
         if state["ridge"] != self.ridge:
             raise ValueError(

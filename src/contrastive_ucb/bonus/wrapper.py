@@ -139,6 +139,8 @@ class BonusWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         Args:
             state: The dictionary.
         """
+        if not isinstance(state, Mapping) or "bonus" not in state:
+            raise ValueError(f"state must be what state_dict() returned, got {state!r:.80}")
         self.bonus.load_state_dict(state["bonus"])
 
     @torch.no_grad()

@@ -8,6 +8,7 @@ import platform
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ DEVICES = ("auto", "cpu", "cuda")
 LARGEST_HEAP_BLOCK = 32 << 20  # bytes; glibc refuses more
 KEPT_FREE = (2 << 30) - 1  # bytes; the largest int
 BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # of /proc/cpuinfo; bf16: Arm
+SAME_SECONDS = 2  # in which several signals are one request to stop
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -64,7 +66,7 @@ def multiplies_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
 
 
 # Signals. SIGINT (Ctrl-C), SIGTERM and SIGHUP ask a process to stop, all in the same way: inside
-# `interrupts` after the present step, elsewhere at once. The second one always stops at once.
+# `interrupts` after the present step, elsewhere at once. A second one stops at once.
 
 
 class Stopped(KeyboardInterrupt):
@@ -79,6 +81,7 @@ class Received:
     """The signal that was received last."""
 
     number = 0
+    at = 0.0  # when, on the monotonic clock
 
     def is_set(self) -> bool:
         return self.number != 0
@@ -88,14 +91,18 @@ class Received:
 def interrupts() -> Iterator[Received]:
     """The signal that was received, so that the step can be finished; leaving raises `Stopped`.
 
-    A second signal is handled as before the context.
+    A second signal is handled as before the context, unless it belongs to the first one: if a
+    scheduler signals all processes of a sweep, a worker is also stopped by the sweep.
     """
     received, before = Received(), signal_handlers()
 
     def receive(number: int, frame: object) -> None:
         _leave_lost_terminal(number)
-        received.number = number
-        set_signal_handlers(before)
+        if not received.is_set():
+            received.number, received.at = number, time.monotonic()
+        elif time.monotonic() - received.at >= SAME_SECONDS:
+            set_signal_handlers(before)
+            signal.raise_signal(number)
 
     set_signal_handlers(dict.fromkeys(before, receive))
     try:

@@ -199,7 +199,7 @@ def read_spec(folder: Path) -> RunSpec:
     except (TypeError, ValueError) as error:
         raise DamageError(f"{file} is damaged ({error})", SPEC_REMEDY) from error
     if re.fullmatch("seed_[0-9]+", folder.name) and folder.name != f"seed_{spec.seed}":
-        remedy = f"move the folder to seed_{spec.seed}, or {SPEC_REMEDY}"
+        remedy = f"rename the folder to seed_{spec.seed}, or remove it and repeat the run's command"
         raise DamageError(f"{file} describes the run of seed {spec.seed}", remedy)
     return spec
 

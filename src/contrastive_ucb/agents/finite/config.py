@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
-from contrastive_ucb.core.checks import check_kinds, check_positive, check_range, check_size
+from contrastive_ucb.core.checks import (
+    check_kinds,
+    check_names,
+    check_positive,
+    check_range,
+    check_size,
+)
 from contrastive_ucb.data.sampler import Density, Sampler
 from contrastive_ucb.envs.batch import Env
 from contrastive_ucb.envs.observed import ObservedEnv
@@ -89,6 +95,11 @@ class NeuralConfig:
     """Weight decay of AdamW; default 0."""
     warm_start: Switch = "auto"
     """Whether training starts from the weights of the previous round instead of new ones."""
+
+    def __new__(cls, *_: Any, **settings: Any) -> Self:
+        """A misspelled setting is an error with the closest name."""
+        check_names(settings, (field.name for field in fields(cls)))
+        return super().__new__(cls)
 
 
 @dataclass(frozen=True)
