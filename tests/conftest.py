@@ -9,8 +9,9 @@ import pytest
 
 for library in ("OPENBLAS", "MKL", "OMP"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-# Shells have what they start in the background ignore it, and some tests send it.
+# Background jobs of shells ignore SIGINT, and those of `nohup` SIGHUP; some tests send them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -163,7 +163,7 @@ def test_bad_arrays_are_one_line_and_exit_code_2(
     [
         (["solve", "lowrank-game", "--algo", "ucbvi"], "a game takes contrastive-ulcb"),
         (["solve", "lowrank", "--algo", "tight-cce"], "tight-cce is for games; an MDP takes"),
-        (["solve", "lowrank-game", "--iota", "0"], "iota must be a positive"),
+        (["solve", "lowrank-game", "--iota", "0"], "iota must be positive"),
         (["solve", "lock-game", "--n-actions", "1"], "n_actions must be at least 2"),
         (["solve", "lock", "--equilibrium", "cce"], "Unrecognized options"),
         (["solve", "lock", "--rounds", "0"], "rounds must be at least 1, got 0"),
