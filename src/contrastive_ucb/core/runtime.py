@@ -66,7 +66,8 @@ def multiplies_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
 
 
 # Signals. SIGINT (Ctrl-C), SIGTERM and SIGHUP ask a process to stop, all in the same way: inside
-# `interrupts` after the present step, elsewhere at once. A second one stops at once.
+# `interrupts` after the present step, elsewhere at once. A second one stops at once; within
+# SAME_SECONDS it belongs to the first one, since `timeout` and schedulers may send several.
 
 
 class Stopped(KeyboardInterrupt):
@@ -83,8 +84,15 @@ class Received:
     number = 0
     at = 0.0  # when, on the monotonic clock
 
+    def set(self, number: int) -> None:
+        self.number, self.at = number, time.monotonic()
+
     def is_set(self) -> bool:
         return self.number != 0
+
+    def is_recent(self) -> bool:
+        """Whether another signal now belongs to this one."""
+        return self.is_set() and time.monotonic() - self.at < SAME_SECONDS
 
 
 @contextmanager
@@ -99,8 +107,8 @@ def interrupts() -> Iterator[Received]:
     def receive(number: int, frame: object) -> None:
         _leave_lost_terminal(number)
         if not received.is_set():
-            received.number, received.at = number, time.monotonic()
-        elif time.monotonic() - received.at >= SAME_SECONDS:
+            received.set(number)
+        elif not received.is_recent():
             set_signal_handlers(before)
             signal.raise_signal(number)
 
@@ -124,8 +132,9 @@ def stopped_by_signals(end: Callable[[int], int]) -> Iterator[Received]:
 
     def stop(number: int, frame: object) -> None:
         _leave_lost_terminal(number)
-        received.number = number
-        raise Stopped(number)
+        if not received.is_recent():
+            received.set(number)
+            raise Stopped(number)
 
     def unraisable(ignored: Any) -> None:
         if isinstance(ignored.exc_value, Stopped):
