@@ -40,7 +40,7 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed"),
     pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="processes are found in /proc"),
 ]
-ROUNDS = 150
+ROUNDS = 800
 TABLE = solve_table(rounds=ROUNDS, seeds=2)
 ENDLESS = solve_table(rounds=1_000_000, seeds=2)
 Start = Callable[..., subprocess.Popen[str]]
