@@ -55,7 +55,7 @@ class ForeignEnv:
         """Start an episode; returns the first observation."""
         returned = self.call("reset", self.env.reset, seed=seed)
         if not isinstance(returned, tuple) or len(returned) != 2:
-            raise self._fault("returned no pair (observation, info) from reset()")
+            raise self._fault("did not return a pair (observation, info) from reset()")
         return self._observation(returned[0])
 
     def step(self, action: int) -> tuple[Any, float, bool, bool]:
@@ -63,7 +63,7 @@ class ForeignEnv:
         returned = self.call("step", self.env.step, action)
         if not isinstance(returned, tuple) or len(returned) != 5:
             expected = "(observation, reward, terminated, truncated, info)"
-            raise self._fault(f"returned no tuple {expected} from step()")
+            raise self._fault(f"did not return a tuple {expected} from step()")
         observation, paid, *ends, _ = returned
         try:
             reward = float(paid)
