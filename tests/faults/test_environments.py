@@ -269,7 +269,7 @@ def test_wrong_tuples(returned: Any) -> None:
     for name, act in (("reset", lambda: env.reset(0)), ("step", lambda: env.step(0))):
         setattr(Wrong, name, lambda *_, **__: returned)
         with pytest.raises(
-            EnvironmentFault, match=rf"Wrong returned no .* from {name}\(\) at step"
+            EnvironmentFault, match=rf"Wrong did not return a .* from {name}\(\) at step"
         ):
             act()
 
