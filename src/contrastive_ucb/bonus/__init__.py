@@ -1,1 +1,67 @@
-"""The elliptical bonus of Algorithm 1 (lines 9-10) and its coefficients."""
+"""Exploration bonuses: the equations of Algorithm 1, and a toolkit of bonuses for any agent.
+
+    from contrastive_ucb.bonus import Contrastive, make_bonus
+
+| name            | class         | novelty                                                         |
+|-----------------|---------------|-----------------------------------------------------------------|
+| `contrastive`   | `Contrastive` | elliptical, in contrastively learned features                   |
+| `elliptical`    | `Elliptical`  | elliptical, in fixed or given features                          |
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contrastive_ucb.bonus.base import Bonus, Training
+    from contrastive_ucb.bonus.contrastive_bonus import Contrastive
+    from contrastive_ucb.bonus.episodic import RewardNormalizer
+    from contrastive_ucb.bonus.fixed_features import Elliptical
+    from contrastive_ucb.bonus.online import EllipticalBonus
+
+__all__ = [
+    "BONUS_NAMES",
+    "Bonus",
+    "Contrastive",
+    "Elliptical",
+    "EllipticalBonus",
+    "RewardNormalizer",
+    "Training",
+    "make_bonus",
+]
+
+# Imported on first use, because importing torch takes seconds.
+_HOMES = {
+    "Bonus": "base",
+    "Contrastive": "contrastive_bonus",
+    "Elliptical": "fixed_features",
+    "EllipticalBonus": "online",
+    "RewardNormalizer": "episodic",
+    "Training": "base",
+}
+BONUS_NAMES = {"contrastive": "Contrastive", "elliptical": "Elliptical"}
+
+
+def make_bonus(name: str, observation_space: Any, action_space: Any, **settings: Any) -> Any:
+    """Make the bonus with this name.
+
+    Args:
+        name: A key of `BONUS_NAMES`.
+        observation_space: Of a single environment.
+        action_space: Of a single environment.
+        settings: Further arguments of the class, such as n_envs, seed and scope.
+
+    Returns:
+        The bonus.
+    """
+    from contrastive_ucb.core.checks import hint
+    from contrastive_ucb.core.errors import UserError
+
+    if name not in BONUS_NAMES:
+        raise UserError(f"no bonus is called {name!r}; {hint(name, BONUS_NAMES)}")
+    return __getattr__(BONUS_NAMES[name])(observation_space, action_space, **settings)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,248 @@
+"""Observations and actions of any supported space as lists of plain arrays, and their encoders.
+
+| leaf of the observation space              | kind     | input of the network                     |
+|--------------------------------------------|----------|------------------------------------------|
+| Box, uint8, image with sides of at least 36| `image`  | value / 255, channels first              |
+| Box, uint8 or bool, smaller grid           | `grid`   | one-hot of the value, up to 16 values    |
+| Box, other                                 | `vector` | bounded entries scaled to [-1, 1], others|
+|                                            |          | sign(x) log(1 + |x|)                     |
+| Discrete, MultiDiscrete, MultiBinary       | `onehot` | one-hot                                  |
+| Text, such as the mission of MiniGrid      |          | ignored                                  |
+
+Dict and Tuple spaces are split into their leaves. The inputs have no statistics that change during
+training, so the feature of an observation changes only with the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.envs.frames import SMALLEST_ATARI
+from contrastive_ucb.representation.encoders import Encoder, linear
+
+Arrays = tuple[NDArray[Any], ...]  # one array (n, *shape) per leaf
+GRID_VALUES = 16  # values of a symbolic grid that are told apart; larger ones count as the largest
+LARGEST_COUNT = 4096  # of values of a Discrete space
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array of an observation.
+
+    path    keys that lead to it in nested Dict and Tuple spaces
+    sizes   number of values of each entry, if `kind` is onehot
+    """
+
+    path: tuple[Any, ...]
+    kind: Literal["image", "grid", "vector", "onehot"]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    low: NDArray[np.float32] | None = None
+    high: NDArray[np.float32] | None = None
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return "observation" + "".join(f"[{key!r}]" for key in self.path)
+
+
+class ObservationArrays:
+    """Converts batches of observations of a space to tuples of arrays, with checks."""
+
+    def __init__(self, space: spaces.Space[Any]):
+        self.space = space
+        self.leaves = tuple(_leaves(space, ()))
+        if not self.leaves:
+            raise UserError(
+                f"observations of {space} have no array; pass an environment with Box or discrete"
+                " observations"
+            )
+
+    def __call__(self, observations: Any) -> Arrays:
+        """A batch of observations, (n, *shape) per leaf, as arrays of the leaves' types.
+
+        Dict observations are a dict of arrays, as vector environments return them.
+        """
+        arrays = tuple(_array(leaf, observations) for leaf in self.leaves)
+        if len({len(array) for array in arrays}) > 1:
+            sizes = {leaf.name: len(a) for leaf, a in zip(self.leaves, arrays, strict=True)}
+            raise UserError(f"the parts of the observations have different lengths: {sizes}")
+        return arrays
+
+
+def _leaves(space: spaces.Space[Any], path: tuple[Any, ...]) -> list[Leaf]:
+    if isinstance(space, spaces.Dict):
+        return [leaf for key, part in space.items() for leaf in _leaves(part, (*path, key))]
+    if isinstance(space, spaces.Tuple):
+        return [leaf for at, part in enumerate(space) for leaf in _leaves(part, (*path, at))]
+    if isinstance(space, spaces.Text) or type(space).__name__ == "MissionSpace":
+        return []
+    if isinstance(space, spaces.Discrete):
+        return [_onehot(path, (), space.dtype, (int(space.start) + int(space.n),))]
+    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        sizes = space.nvec.ravel() if isinstance(space, spaces.MultiDiscrete) else 2
+        values = tuple(np.broadcast_to(sizes, prod(space.shape)).tolist())
+        return [_onehot(path, space.shape, space.dtype, values)]
+    if not isinstance(space, spaces.Box):
+        raise UserError(
+            f"observations of type {type(space).__name__} are not supported; convert them to Box or"
+            " Discrete with gymnasium.wrappers.TransformObservation"
+        )
+    dtype = np.dtype(space.dtype or np.float32)
+    if dtype in (np.uint8, np.bool_):
+        sides = sorted(space.shape)[1:]  # without the channels
+        is_image = len(space.shape) == 3 and min(sides) >= SMALLEST_ATARI
+        return [Leaf(path, "image" if is_image else "grid", space.shape, dtype)]
+    low, high = space.low.astype(np.float32), space.high.astype(np.float32)
+    return [Leaf(path, "vector", space.shape, np.dtype(np.float32), low, high)]
+
+
+def _onehot(path: tuple[Any, ...], shape: Any, dtype: Any, sizes: tuple[int, ...]) -> Leaf:
+    if max(sizes) > LARGEST_COUNT:
+        raise UserError(
+            f"a discrete observation has {max(sizes)} values, more than {LARGEST_COUNT}; pass a Box"
+            " with features of the value, or encoder="
+        )
+    return Leaf(path, "onehot", tuple(shape), np.dtype(np.int64), sizes=sizes)
+
+
+def _array(leaf: Leaf, observations: Any) -> NDArray[Any]:
+    for key in leaf.path:
+        try:
+            observations = observations[key]
+        except (KeyError, IndexError, TypeError) as error:
+            raise UserError(
+                f"{leaf.name} is missing; pass a batch of the space as vector environments return"
+                " it, a dict of arrays for a Dict space"
+            ) from error
+    array = np.asarray(observations)
+    if array.shape[1:] != leaf.shape or array.ndim == 0:
+        raise UserError(
+            f"{leaf.name} must have shape (n, {', '.join(map(str, leaf.shape))}), one row per"
+            f" environment, got {array.shape}; add the first axis to a single one with x[None]"
+        )
+    if leaf.kind == "vector" and not np.isfinite(array).all():
+        raise UserError(f"{leaf.name} has a NaN or infinite entry; check the environment")
+    if leaf.kind == "onehot":
+        limit = np.asarray(leaf.sizes).reshape(leaf.shape)
+        if (
+            not (np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_)
+            or not ((array >= 0) & (array < limit)).all()
+        ):
+            raise UserError(f"{leaf.name} must be integers in the space, got {array!r:.60}")
+    return array.astype(leaf.dtype, copy=False)
+
+
+class LeafEncoder(nn.Module):
+    """One leaf (n, *shape) to a hidden vector (n, width) or, without `hidden`, its input."""
+
+    def __init__(self, leaf: Leaf, hidden: Sequence[int], rng: np.random.Generator):
+        super().__init__()
+        self.leaf = leaf
+        self.convolutions: Encoder | None = None
+        if leaf.kind == "image":
+            channels = min(range(3), key=lambda axis: leaf.shape[axis])
+            self.first = channels == 0
+            shape = leaf.shape if self.first else (leaf.shape[2], *leaf.shape[:2])
+            self.convolutions = Encoder(shape, rng, "atari")
+            inputs = prod(self.convolutions.latent_shape)
+        elif leaf.kind == "grid":
+            inputs = prod(leaf.shape) * GRID_VALUES
+        else:
+            inputs = sum(leaf.sizes) if leaf.kind == "onehot" else prod(leaf.shape)
+        sizes = (inputs, *hidden)
+        self.layers = nn.ModuleList(linear(*pair, rng) for pair in pairwise(sizes))
+        self.dim = sizes[-1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = self.inputs(x)
+        for layer in self.layers:
+            rows = layer(rows).relu()
+        return rows
+
+    def inputs(self, x: Tensor) -> Tensor:
+        """The input (n, k) of the first linear layer."""
+        leaf = self.leaf
+        if leaf.kind == "grid":
+            codes = x.flatten(1).long().clamp_(max=GRID_VALUES - 1)
+            rows = x.new_zeros((*codes.shape, GRID_VALUES), dtype=torch.float32)
+            return rows.scatter_(2, codes[..., None], 1.0).flatten(1)
+        if leaf.kind == "onehot":
+            offsets = np.cumsum((0, *leaf.sizes[:-1]))
+            columns = x.reshape(len(x), -1) + torch.as_tensor(offsets, device=x.device)
+            return x.new_zeros((len(x), sum(leaf.sizes)), dtype=torch.float32).scatter_(
+                1, columns, 1.0
+            )
+        if leaf.kind == "vector":
+            return squash(x.flatten(1).float(), leaf)
+        assert self.convolutions is not None
+        images = x if self.first else x.movedim(-1, 1)
+        latent: Tensor = self.convolutions(images.float() / 255)
+        return latent.movedim(1, -1).flatten(1)
+
+
+def squash(x: Tensor, leaf: Leaf) -> Tensor:
+    """Entries (n, k) with finite bounds scaled to [-1, 1], others sign(x) log(1 + |x|)."""
+    assert leaf.low is not None
+    assert leaf.high is not None
+    low, high = (torch.from_numpy(np.ravel(b)).to(x.device) for b in (leaf.low, leaf.high))
+    is_bounded = (high - low < 1e6) & (high > low)
+    width = torch.where(is_bounded, high - low, 1.0)
+    scaled = 2 * (x - torch.where(is_bounded, low, 0.0)) / width - 1
+    return torch.where(is_bounded, scaled, x.sign() * x.abs().log1p())
+
+
+class ObservationEncoder(nn.Module):
+    """A batch of observations to hidden vectors (n, dim): the encoders of all leaves side by side.
+
+    hidden  widths of the linear layers of each leaf
+    module  the user's own encoder: a tensor (n, *shape), or a dict of tensors, to (n, dim)
+    """
+
+    def __init__(
+        self,
+        arrays: ObservationArrays,
+        hidden: Sequence[int],
+        rng: np.random.Generator,
+        module: nn.Module | None = None,
+    ):
+        super().__init__()
+        self.paths = [leaf.path for leaf in arrays.leaves]
+        self.module = module
+        leaves = () if module is not None else arrays.leaves
+        encoders = [LeafEncoder(leaf, hidden, rng) for leaf in leaves]
+        self.parts = nn.ModuleList(encoders)
+        self.dim = sum(encoder.dim for encoder in encoders)
+        if module is not None:
+            example = tuple(np.zeros((1, *leaf.shape), leaf.dtype) for leaf in arrays.leaves)
+            with torch.no_grad():
+                self.dim = self(example).shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return next((x.device for x in self.parameters()), torch.device("cpu"))
+
+    def forward(self, observations: Arrays) -> Tensor:
+        tensors = [torch.from_numpy(array).to(self.device) for array in observations]
+        if self.module is None:
+            rows = [part(x) for part, x in zip(self.parts, tensors, strict=True)]
+            return rows[0] if len(rows) == 1 else torch.cat(rows, 1)
+        given: Any = {".".join(map(str, p)): x for p, x in zip(self.paths, tensors, strict=True)}
+        out: Tensor = self.module(tensors[0].float() if self.paths == [()] else given)
+        if out.ndim != 2 or len(out) != len(tensors[0]):
+            raise UserError(
+                f"the encoder returned shape {tuple(out.shape)} for {len(tensors[0])} observations;"
+                " it must return (n, dim)"
+            )
+        return out
