@@ -2,10 +2,10 @@
 
     from contrastive_ucb.bonus import Contrastive, make_bonus
 
-| name            | class         | novelty                                                         |
-|-----------------|---------------|-----------------------------------------------------------------|
-| `contrastive`   | `Contrastive` | elliptical, in contrastively learned features                   |
-| `elliptical`    | `Elliptical`  | elliptical, in fixed or given features                          |
+| name          | class         | novelty                                       |
+|---------------|---------------|-----------------------------------------------|
+| `contrastive` | `Contrastive` | elliptical, in contrastively learned features |
+| `elliptical`  | `Elliptical`  | elliptical, in fixed or given features        |
 """
 
 from importlib import import_module
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from contrastive_ucb.bonus.base import Bonus, Training
     from contrastive_ucb.bonus.contrastive_bonus import Contrastive
-    from contrastive_ucb.bonus.episodic import RewardNormalizer
     from contrastive_ucb.bonus.fixed_features import Elliptical
     from contrastive_ucb.bonus.online import EllipticalBonus
+    from contrastive_ucb.bonus.reward import IntrinsicReward, RewardNormalizer
 
 __all__ = [
     "BONUS_NAMES",
@@ -24,6 +24,7 @@ __all__ = [
     "Contrastive",
     "Elliptical",
     "EllipticalBonus",
+    "IntrinsicReward",
     "RewardNormalizer",
     "Training",
     "make_bonus",
@@ -35,7 +36,8 @@ _HOMES = {
     "Contrastive": "contrastive_bonus",
     "Elliptical": "fixed_features",
     "EllipticalBonus": "online",
-    "RewardNormalizer": "episodic",
+    "IntrinsicReward": "reward",
+    "RewardNormalizer": "reward",
     "Training": "base",
 }
 BONUS_NAMES = {"contrastive": "Contrastive", "elliptical": "Elliptical"}

@@ -97,52 +97,6 @@ class EpisodicVisits:
         self.visited = [{bytes.fromhex(key) for key in keys} for keys in state["visited"]]
 
 
-class RewardNormalizer:
-    """Divides intrinsic rewards by the standard deviation of their discounted return.
-
-    As in RND (Burda et al. 2019), returns continue across episodes. Their moments are averages of
-    all values up to `horizon` calls, and exponential moving averages later.
-
-    Args:
-        n_envs: Number of environments.
-        discount: Of the returns.
-        horizon: Calls over which the moments are averaged.
-    """
-
-    def __init__(self, n_envs: int, discount: float = 0.99, horizon: int = 10_000):
-        self.returns = np.zeros(n_envs)
-        self.discount, self.horizon = discount, horizon
-        self.n_calls, self.mean, self.square = 0, 0.0, 0.0
-
-    def __call__(self, rewards: Array) -> Array:
-        """Update the moments with one reward (n_envs,) per environment, and divide them."""
-        self.returns = self.discount * self.returns + rewards
-        self.n_calls += 1
-        rate = 1 / min(self.n_calls, self.horizon)
-        self.mean += rate * (float(self.returns.mean()) - self.mean)
-        self.square += rate * (float((self.returns**2).mean()) - self.square)
-        return rewards / self.deviation
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of the discounted return, or 1 as long as it is 0."""
-        variance = self.square - self.mean**2
-        return float(np.sqrt(variance)) if variance > 1e-12 * self.square else 1.0
-
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "returns": self.returns.copy(),
-            "n_calls": self.n_calls,
-            "mean": self.mean,
-            "square": self.square,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.returns = np.array(state["returns"], float)
-        self.n_calls = int(state["n_calls"])
-        self.mean, self.square = float(state["mean"]), float(state["square"])
-
-
 def ended(dones: NDArray[Any] | BoolArray, env_ids: IntArray) -> IntArray:
     """The environments whose episode ended."""
     return np.asarray(env_ids[np.asarray(dones, bool)])

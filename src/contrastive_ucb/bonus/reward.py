@@ -1,0 +1,122 @@
+"""Intrinsic rewards for any training loop: a bonus, divided by its scale and multiplied by beta.
+
+    intrinsic = IntrinsicReward(make_bonus("contrastive", obs_space, action_space, n_envs=16))
+    reward = raw + intrinsic.step(obs, actions, next_obs, dones)
+
+The wrappers for Gymnasium, vector environments and Stable-Baselines3 use it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive_ucb.bonus.base import Bonus
+from contrastive_ucb.core.arrays import Array
+from contrastive_ucb.core.checks import check_number
+from contrastive_ucb.core.errors import UserError
+
+
+class IntrinsicReward:
+    """The intrinsic reward scale * bonus / deviation of each step of `bonus.n_envs` environments.
+
+    Args:
+        bonus: Any bonus of the toolkit.
+        scale: beta, the weight of the intrinsic reward.
+        normalize: Divide by the standard deviation of the discounted intrinsic return.
+        discount: Of these returns.
+
+    Attributes:
+        bonus: The bonus.
+        normalizer: The `RewardNormalizer`, or None.
+    """
+
+    def __init__(
+        self, bonus: Bonus, scale: float = 0.1, normalize: bool = True, discount: float = 0.99
+    ):
+        check_number("scale", scale, 0, finite=True)
+        check_number("discount", discount)
+        self.bonus, self.scale = bonus, scale
+        self.normalizer = RewardNormalizer(bonus.n_envs, discount) if normalize else None
+
+    def __repr__(self) -> str:
+        return f"IntrinsicReward({self.bonus!r}, scale={self.scale:g})"
+
+    def step(self, obs: Any, actions: Any, next_obs: Any, dones: NDArray[Any]) -> Array:
+        """Compute the intrinsic rewards of one step of all environments, and count the step.
+
+        Args:
+            obs: Observations (n_envs, ...); a dict of arrays for a Dict space.
+            actions: The actions taken.
+            next_obs: Observations after the step; at the end of an episode its final observation.
+            dones: Whether the step ended the episode, shape (n_envs,).
+
+        Returns:
+            Rewards of shape (n_envs,).
+        """
+        bonus = self.bonus.step(obs, actions, next_obs, dones)
+        if self.normalizer is not None:
+            bonus = self.normalizer(bonus)
+        return np.asarray(self.scale * bonus)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states of the bonus and of the normalizer."""
+        normalizer = {} if self.normalizer is None else self.normalizer.state_dict()
+        return {"bonus": self.bonus.state_dict(), "normalizer": normalizer}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what `state_dict` returned."""
+        if not isinstance(state, Mapping) or state.keys() != {"bonus", "normalizer"}:
+            raise UserError(f"state must be what state_dict() returned, got {state!r:.80}")
+        self.bonus.load_state_dict(state["bonus"])
+        if self.normalizer is not None:
+            self.normalizer.load_state_dict(state["normalizer"])
+
+
+class RewardNormalizer:
+    """Divides intrinsic rewards by the standard deviation of their discounted return.
+
+    As in RND (Burda et al. 2019), returns continue across episodes. Their moments are averages of
+    all values up to `horizon` calls, and exponential moving averages later.
+
+    Args:
+        n_envs: Number of environments.
+        discount: Of the returns.
+        horizon: Calls over which the moments are averaged.
+    """
+
+    def __init__(self, n_envs: int, discount: float = 0.99, horizon: int = 10_000):
+        self.returns = np.zeros(n_envs)
+        self.discount, self.horizon = discount, horizon
+        self.n_calls, self.mean, self.square = 0, 0.0, 0.0
+
+    def __call__(self, rewards: Array) -> Array:
+        """Update the moments with one reward (n_envs,) per environment, and divide them."""
+        self.returns = self.discount * self.returns + rewards
+        self.n_calls += 1
+        rate = 1 / min(self.n_calls, self.horizon)
+        self.mean += rate * (float(self.returns.mean()) - self.mean)
+        self.square += rate * (float((self.returns**2).mean()) - self.square)
+        return rewards / self.deviation
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the discounted return, or 1 as long as it is 0."""
+        variance = self.square - self.mean**2
+        return float(np.sqrt(variance)) if variance > 1e-12 * self.square else 1.0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "returns": self.returns.copy(),
+            "n_calls": self.n_calls,
+            "mean": self.mean,
+            "square": self.square,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.returns = np.array(state["returns"], float)
+        self.n_calls = int(state["n_calls"])
+        self.mean, self.square = float(state["mean"]), float(state["square"])
