@@ -150,7 +150,7 @@ class Bonus(ABC):
             keep,
         )
         weights = [x for x in network.parameters() if x.requires_grad]
-        self.optimizer = torch.optim.Adam(weights, training.learning_rate)
+        self.optimizer = torch.optim.Adam(weights, training.learning_rate, fused=True)
         self.parts |= {"network": network, "memory": self.memory, "optimizer": self.optimizer}
 
     # --- The protocol ---------------------------------------------------------------------------
