@@ -302,7 +302,14 @@ class Bonus(ABC):
                 f" has, got {given.shape} and {len(batch.next_obs[0])}"
             )
         if self.n_actions is None:
+            if not np.isfinite(given).all():
+                raise UserError("actions have a NaN or infinite entry; check the agent")
             return replace(batch, actions=given.astype(np.float32))
+        if not np.issubdtype(given.dtype, np.integer):
+            raise UserError(
+                f"actions must be integers in {self.action_space}, got {given.dtype}; convert them"
+                " with actions.astype(int)"
+            )
         indices = given.astype(np.int64) - self.first_action
         if not ((indices >= 0) & (indices < self.n_actions)).all():
             raise UserError(f"actions must be in {self.action_space}, got {given.tolist()!r:.60}")

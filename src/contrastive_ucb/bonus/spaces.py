@@ -237,20 +237,19 @@ class ObservationEncoder(nn.Module):
 
     def __init__(
         self,
-        arrays: ObservationArrays,
+        leaves: Sequence[Leaf],
         hidden: Sequence[int],
         rng: np.random.Generator,
         module: nn.Module | None = None,
     ):
         super().__init__()
-        self.paths = [leaf.path for leaf in arrays.leaves]
+        self.paths = [leaf.path for leaf in leaves]
         self.module = module
-        leaves = () if module is not None else arrays.leaves
-        encoders = [LeafEncoder(leaf, hidden, rng) for leaf in leaves]
+        encoders = [LeafEncoder(leaf, hidden, rng) for leaf in leaves if module is None]
         self.parts = nn.ModuleList(encoders)
         self.dim = sum(encoder.dim for encoder in encoders)
         if module is not None:
-            example = tuple(np.zeros((1, *leaf.shape), leaf.dtype) for leaf in arrays.leaves)
+            example = tuple(np.zeros((1, *leaf.shape), leaf.dtype) for leaf in leaves)
             with torch.no_grad():
                 self.dim = self(example).shape[1]
 
