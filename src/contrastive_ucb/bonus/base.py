@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
@@ -219,8 +220,8 @@ class Bonus(ABC):
         return bonus
 
     def state_dict(self) -> dict[str, Any]:
-        """Return counts, episodes, networks, optimizer and stored transitions."""
-        parts = {name: part.state_dict() for name, part in self.parts.items()}
+        """Return a copy of counts, episodes, networks, optimizer and stored transitions."""
+        parts = {name: deepcopy(part.state_dict()) for name, part in self.parts.items()}
         return {"kind": type(self).__name__, "n_envs": self.n_envs, "n_seen": self.n_seen, **parts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -252,6 +252,9 @@ class ObservationEncoder(nn.Module):
             example = tuple(np.zeros((1, *leaf.shape), leaf.dtype) for leaf in leaves)
             with torch.no_grad():
                 self.dim = self(example).shape[1]
+        # Outputs that belong to a vector of the observation
+        of_vector = [np.full(part.dim, part.leaf.kind == "vector") for part in encoders]
+        self.is_vector = np.concatenate(of_vector) if encoders else np.zeros(self.dim, bool)
 
     @property
     def device(self) -> torch.device:
