@@ -6,6 +6,11 @@
 |---------------|---------------|-----------------------------------------------|
 | `contrastive` | `Contrastive` | elliptical, in contrastively learned features |
 | `elliptical`  | `Elliptical`  | elliptical, in fixed or given features        |
+| `counts`      | `Counts`      | number of visits, exact or with SimHash       |
+| `rnd`         | `RND`         | error of predicting a random network          |
+| `e3b`         | `E3B`         | elliptical, in features of inverse dynamics   |
+| `icm`         | `ICM`         | error of predicting the next features         |
+| `disagreement`| `Disagreement`| variance of predictions of the next features  |
 """
 
 from importlib import import_module
@@ -14,14 +19,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from contrastive_ucb.bonus.base import Bonus, Training
     from contrastive_ucb.bonus.contrastive_bonus import Contrastive
+    from contrastive_ucb.bonus.counts import Counts
+    from contrastive_ucb.bonus.disagreement import Disagreement
+    from contrastive_ucb.bonus.e3b import E3B
     from contrastive_ucb.bonus.fixed_features import Elliptical
+    from contrastive_ucb.bonus.icm import ICM
     from contrastive_ucb.bonus.online import EllipticalBonus
     from contrastive_ucb.bonus.reward import IntrinsicReward, RewardNormalizer
+    from contrastive_ucb.bonus.rnd import RND
 
 __all__ = [
     "BONUS_NAMES",
+    "E3B",
+    "ICM",
+    "RND",
     "Bonus",
     "Contrastive",
+    "Counts",
+    "Disagreement",
     "Elliptical",
     "EllipticalBonus",
     "IntrinsicReward",
@@ -34,13 +49,26 @@ __all__ = [
 _HOMES = {
     "Bonus": "base",
     "Contrastive": "contrastive_bonus",
+    "Counts": "counts",
+    "Disagreement": "disagreement",
+    "E3B": "e3b",
     "Elliptical": "fixed_features",
     "EllipticalBonus": "online",
+    "ICM": "icm",
     "IntrinsicReward": "reward",
+    "RND": "rnd",
     "RewardNormalizer": "reward",
     "Training": "base",
 }
-BONUS_NAMES = {"contrastive": "Contrastive", "elliptical": "Elliptical"}
+BONUS_NAMES = {
+    "contrastive": "Contrastive",
+    "elliptical": "Elliptical",
+    "counts": "Counts",
+    "rnd": "RND",
+    "e3b": "E3B",
+    "icm": "ICM",
+    "disagreement": "Disagreement",
+}
 
 
 def make_bonus(name: str, observation_space: Any, action_space: Any, **settings: Any) -> Any:

@@ -150,7 +150,7 @@ class Bonus(ABC):
             keep,
         )
         weights = [x for x in network.parameters() if x.requires_grad]
-        self.optimizer = torch.optim.Adam(weights, training.learning_rate)
+        self.optimizer = torch.optim.Adam(weights, training.learning_rate, fused=True)
         self.parts |= {"network": network, "memory": self.memory, "optimizer": self.optimizer}
 
     # --- The protocol ---------------------------------------------------------------------------
@@ -302,7 +302,14 @@ class Bonus(ABC):
                 f" has, got {given.shape} and {len(batch.next_obs[0])}"
             )
         if self.n_actions is None:
+            if not np.isfinite(given).all():
+                raise UserError("actions have a NaN or infinite entry; check the agent")
             return replace(batch, actions=given.astype(np.float32))
+        if not np.issubdtype(given.dtype, np.integer):
+            raise UserError(
+                f"actions must be integers in {self.action_space}, got {given.dtype}; convert them"
+                " with actions.astype(int)"
+            )
         indices = given.astype(np.int64) - self.first_action
         if not ((indices >= 0) & (indices < self.n_actions)).all():
             raise UserError(f"actions must be in {self.action_space}, got {given.tolist()!r:.60}")
