@@ -135,8 +135,8 @@ class ObservationFeatures(BaseFeaturesExtractor):
                 "a symbolic grid was divided by 255, which removes its codes; pass"
                 " policy_kwargs=OBSERVATION_FEATURES, which has normalize_images=False"
             )
-        rows = part(rows)
-        return rows
+        features: Tensor = part(rows)
+        return features
 
 
 OBSERVATION_FEATURES = {
