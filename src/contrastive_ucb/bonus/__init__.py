@@ -78,17 +78,32 @@ def make_bonus(name: str, observation_space: Any, action_space: Any, **settings:
         name: A key of `BONUS_NAMES`.
         observation_space: Of a single environment.
         action_space: Of a single environment.
-        settings: Further arguments of the class, such as n_envs, seed and scope.
+        settings: Further arguments of the class, such as n_envs, seed and scope; also fields of its
+            `Training`, such as learning_rate.
 
     Returns:
         The bonus.
     """
+    from dataclasses import fields, replace
+    from inspect import signature
+
+    maker, training = bonus_class(name), __getattr__("Training")
+    parameter = signature(maker).parameters.get("training")
+    if parameter is not None:
+        names = {field.name for field in fields(training)} & settings.keys()
+        changes = {key: settings.pop(key) for key in names}
+        settings["training"] = replace(settings.get("training", parameter.default), **changes)
+    return maker(observation_space, action_space, **settings)
+
+
+def bonus_class(name: str) -> Any:
+    """The class of the bonus with this name."""
     from contrastive_ucb.core.checks import hint
     from contrastive_ucb.core.errors import UserError
 
     if name not in BONUS_NAMES:
         raise UserError(f"no bonus is called {name!r}; {hint(name, BONUS_NAMES)}")
-    return __getattr__(BONUS_NAMES[name])(observation_space, action_space, **settings)
+    return __getattr__(BONUS_NAMES[name])
 
 
 def __getattr__(name: str) -> Any:
