@@ -63,12 +63,20 @@ class IntrinsicReward:
         return np.asarray(self.scale * bonus)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the states of the bonus and of the normalizer."""
+        """Return the states of the bonus and of the normalizer.
+
+        Returns:
+            A dictionary of tensors, arrays, numbers and text.
+        """
         normalizer = {} if self.normalizer is None else self.normalizer.state_dict()
         return {"bonus": self.bonus.state_dict(), "normalizer": normalizer}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load what `state_dict` returned."""
+        """Load what `state_dict` returned.
+
+        Args:
+            state: The dictionary.
+        """
         if not isinstance(state, Mapping) or state.keys() != {"bonus", "normalizer"}:
             raise UserError(f"state must be what state_dict() returned, got {state!r:.80}")
         self.bonus.load_state_dict(state["bonus"])
