@@ -182,6 +182,26 @@ class Bonus(ABC):
         return self._checked(self._lifelong(batch, self._features(batch)))
 
     @torch.no_grad()
+    def episodic(
+        self, obs: Any, actions: Any, next_obs: Any, env_ids: NDArray[Any] | None = None
+    ) -> Array:
+        """Compute the episodic part only, which is 1 if the scope has none."""
+        batch = self._batch(obs, actions, next_obs)
+        if self.episodes is None:
+            return np.ones(len(batch))
+        ids = self._env_ids(env_ids, len(batch))
+        return self._checked(self.episodes.compute(self._features(batch), ids))
+
+    def restart(self, env_ids: NDArray[Any] | None = None) -> None:
+        """Start new episodes after a reset that no `dones` announced, such as a call of `reset`.
+
+        Args:
+            env_ids: The environments, by default all.
+        """
+        if self.episodes is not None:
+            self.episodes.end(np.arange(self.n_envs) if env_ids is None else np.asarray(env_ids))
+
+    @torch.no_grad()
     def observe(
         self,
         obs: Any,
