@@ -17,28 +17,38 @@ if TYPE_CHECKING:
     from contrastive_ucb.bonus.fixed_features import Elliptical
     from contrastive_ucb.bonus.online import EllipticalBonus
     from contrastive_ucb.bonus.reward import IntrinsicReward, RewardNormalizer
+    from contrastive_ucb.bonus.sb3 import BonusCallback, BonusVecEnv
+    from contrastive_ucb.bonus.wrapper import BonusWrapper, VectorBonusWrapper
 
 __all__ = [
     "BONUS_NAMES",
     "Bonus",
+    "BonusCallback",
+    "BonusVecEnv",
+    "BonusWrapper",
     "Contrastive",
     "Elliptical",
     "EllipticalBonus",
     "IntrinsicReward",
     "RewardNormalizer",
     "Training",
+    "VectorBonusWrapper",
     "make_bonus",
 ]
 
 # Imported on first use, because importing torch takes seconds.
 _HOMES = {
     "Bonus": "base",
+    "BonusCallback": "sb3",
+    "BonusVecEnv": "sb3",
+    "BonusWrapper": "wrapper",
     "Contrastive": "contrastive_bonus",
     "Elliptical": "fixed_features",
     "EllipticalBonus": "online",
     "IntrinsicReward": "reward",
     "RewardNormalizer": "reward",
     "Training": "base",
+    "VectorBonusWrapper": "wrapper",
 }
 BONUS_NAMES = {"contrastive": "Contrastive", "elliptical": "Elliptical"}
 

@@ -28,13 +28,13 @@ def intrinsic_reward(
     n_envs: int,
     scale: float,
     normalize: bool,
+    seed: int,
     settings: Mapping[str, Any],
 ) -> IntrinsicReward:
     """The intrinsic reward of a wrapper, whose bonus is made here if it is given by name."""
     if isinstance(bonus, str):
-        bonus = cast(
-            Bonus, make_bonus(bonus, observation_space, action_space, n_envs=n_envs, **settings)
-        )
+        given = {**settings, "n_envs": n_envs, "seed": seed}
+        bonus = cast(Bonus, make_bonus(bonus, observation_space, action_space, **given))
     elif not isinstance(bonus, Bonus):
         raise UserError(
             f"bonus must be one of {', '.join(BONUS_NAMES)} or a Bonus, got {bonus!r:.60}"
