@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
@@ -150,7 +151,7 @@ class Bonus(ABC):
             keep,
         )
         weights = [x for x in network.parameters() if x.requires_grad]
-        self.optimizer = torch.optim.Adam(weights, training.learning_rate)
+        self.optimizer = torch.optim.Adam(weights, training.learning_rate, fused=True)
         self.parts |= {"network": network, "memory": self.memory, "optimizer": self.optimizer}
 
     # --- The protocol ---------------------------------------------------------------------------
@@ -240,7 +241,7 @@ class Bonus(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Return counts, episodes, networks, optimizer and stored transitions."""
-        parts = {name: part.state_dict() for name, part in self.parts.items()}
+        parts = {name: _detached(part, part.state_dict()) for name, part in self.parts.items()}
         return {"kind": type(self).__name__, "n_envs": self.n_envs, "n_seen": self.n_seen, **parts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -256,7 +257,7 @@ class Bonus(ABC):
                 raise UserError(f"the saved bonus has {name} {state[name]}, this one {own}")
         self.n_seen = int(state["n_seen"])
         for name, part in self.parts.items():
-            part.load_state_dict(state[name])
+            part.load_state_dict(_detached(part, state[name]))
 
     # --- Inside ---------------------------------------------------------------------------------
 
@@ -322,7 +323,14 @@ class Bonus(ABC):
                 f" has, got {given.shape} and {len(batch.next_obs[0])}"
             )
         if self.n_actions is None:
+            if not np.isfinite(given).all():
+                raise UserError("actions have a NaN or infinite entry; check the agent")
             return replace(batch, actions=given.astype(np.float32))
+        if not np.issubdtype(given.dtype, np.integer):
+            raise UserError(
+                f"actions must be integers in {self.action_space}, got {given.dtype}; convert them"
+                " with actions.astype(int)"
+            )
         indices = given.astype(np.int64) - self.first_action
         if not ((indices >= 0) & (indices < self.n_actions)).all():
             raise UserError(f"actions must be in {self.action_space}, got {given.tolist()!r:.60}")
@@ -370,3 +378,8 @@ def _actions(space: spaces.Space[Any]) -> tuple[int, int | None, tuple[int, ...]
 def as_array(features: Tensor) -> Array:
     """A tensor as an array in float64 on the CPU."""
     return features.detach().to("cpu", torch.float64).numpy()
+
+
+def _detached(part: Stateful, state: Any) -> Any:
+    """The state as a copy, because networks and optimizers in torch share it with its source."""
+    return deepcopy(state) if isinstance(part, nn.Module | torch.optim.Optimizer) else state

@@ -19,19 +19,24 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from contrastive_ucb.bonus.base import Bonus
 from contrastive_ucb.bonus.reward import IntrinsicReward, intrinsic_reward
+from contrastive_ucb.bonus.spaces import LeafEncoder, ObservationArrays
 from contrastive_ucb.bonus.wrapper import BonusWrapper, with_rows
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.random_streams import stream
 
 try:
     from stable_baselines3 import HerReplayBuffer
     from stable_baselines3.common.buffers import ReplayBuffer
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+    from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
     from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 except ImportError as error:
     raise UserError("this needs Stable-Baselines3: pip install 'contrastive-ucb[sb3]'") from error
@@ -304,3 +309,46 @@ class ReplayedRewards:
 
     def __reduce__(self) -> Any:
         return np.array, (self.raw,)
+
+
+class ObservationFeatures(BaseFeaturesExtractor):
+    """The inputs and encoders of the bonuses as features extractor, with one-hot symbolic grids.
+
+    Images pass through convolutions, other observations are the features themselves. Use it with
+    `policy_kwargs=OBSERVATION_FEATURES`, because the codes of a grid must not be divided by 255.
+
+    Args:
+        observation_space: Any space that the bonuses support.
+        seed: Of the initial weights, which the policy replaces if `ortho_init` is true.
+    """
+
+    def __init__(self, observation_space: spaces.Space[Any], seed: int = 0):
+        leaves = ObservationArrays(observation_space).leaves
+        rng = stream(seed, "observation features")
+        parts = [LeafEncoder(leaf, (), rng) for leaf in leaves]
+        super().__init__(observation_space, sum(part.dim for part in parts))
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, observations: Any) -> Tensor:
+        return torch.cat([self._encoded(part, observations) for part in self.parts], 1)
+
+    def _encoded(self, part: nn.Module, x: Any) -> Tensor:
+        assert isinstance(part, LeafEncoder)
+        for key in part.leaf.path:
+            x = x[key]
+        rows: Tensor = x
+        if part.leaf.kind == "onehot":  # Stable-Baselines3 has encoded it already
+            return rows.float().flatten(1)
+        if part.leaf.kind == "grid" and (rows.frac() != 0).any():
+            raise UserError(
+                "a symbolic grid was divided by 255, which removes its codes; pass"
+                " policy_kwargs=OBSERVATION_FEATURES, which has normalize_images=False"
+            )
+        features: Tensor = part(rows)
+        return features
+
+
+OBSERVATION_FEATURES = {
+    "features_extractor_class": ObservationFeatures,
+    "normalize_images": False,
+}  # policy_kwargs
