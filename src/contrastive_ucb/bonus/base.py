@@ -193,6 +193,36 @@ class Bonus(ABC):
         return self._checked(self._lifelong(batch, self._features(batch)))
 
     @torch.no_grad()
+    def episodic(
+        self, obs: Any, actions: Any, next_obs: Any, env_ids: NDArray[Any] | None = None
+    ) -> Array:
+        """Compute the episodic part only, which is 1 if the scope has none.
+
+        Args:
+            obs: As for `compute`.
+            actions: As for `compute`.
+            next_obs: As for `compute`.
+            env_ids: As for `compute`.
+
+        Returns:
+            Bonuses of shape (n,).
+        """
+        batch = self._batch(obs, actions, next_obs)
+        if self.episodes is None:
+            return np.ones(len(batch))
+        ids = self._env_ids(env_ids, len(batch))
+        return self._checked(self.episodes.compute(self._features(batch), ids))
+
+    def restart(self, env_ids: NDArray[Any] | None = None) -> None:
+        """Start new episodes after a reset that no `dones` announced, such as a call of `reset`.
+
+        Args:
+            env_ids: The environments, by default all.
+        """
+        if self.episodes is not None:
+            self.episodes.end(np.arange(self.n_envs) if env_ids is None else np.asarray(env_ids))
+
+    @torch.no_grad()
     def observe(
         self,
         obs: Any,
@@ -246,7 +276,7 @@ class Bonus(ABC):
         Returns:
             A dictionary of tensors, arrays, numbers and text.
         """
-        parts = {name: deepcopy(part.state_dict()) for name, part in self.parts.items()}
+        parts = {name: _detached(part, part.state_dict()) for name, part in self.parts.items()}
         return {"kind": type(self).__name__, "n_envs": self.n_envs, "n_seen": self.n_seen, **parts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -269,7 +299,7 @@ class Bonus(ABC):
                 raise UserError(f"the saved bonus has {name} {state[name]}, this one {own}")
         self.n_seen = int(state["n_seen"])
         for name, part in self.parts.items():
-            part.load_state_dict(state[name])
+            part.load_state_dict(_detached(part, state[name]))
 
     # --- Inside ---------------------------------------------------------------------------------
 
@@ -390,3 +420,8 @@ def _actions(space: spaces.Space[Any]) -> tuple[int, int | None, tuple[int, ...]
 def as_array(features: Tensor) -> Array:
     """A tensor as an array in float64 on the CPU."""
     return features.detach().to("cpu", torch.float64).numpy()
+
+
+def _detached(part: Stateful, state: Any) -> Any:
+    """The state as a copy, because networks and optimizers in torch share it with its source."""
+    return deepcopy(state) if isinstance(part, nn.Module | torch.optim.Optimizer) else state
