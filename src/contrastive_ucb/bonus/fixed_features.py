@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from contrastive_ucb.bonus.base import Bonus, Scope, as_array
 from contrastive_ucb.bonus.memory import Transitions
 from contrastive_ucb.bonus.online import EllipticalBonus
-from contrastive_ucb.bonus.spaces import Arrays, Leaf, ObservationEncoder
+from contrastive_ucb.bonus.spaces import Arrays, Leaf, ObservationEncoder, he_start
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.checks import check_number, check_size
 from contrastive_ucb.core.errors import UserError
@@ -68,6 +68,8 @@ class FixedFeatures(nn.Module):
         self.dim = dim if self.is_random else self.encoder.dim
         if self.is_random:
             self.projection = linear(self.encoder.dim, dim, rng)
+            for own in (*self.encoder.parts, self.projection):
+                he_start(own)
         if self.is_fourier:
             weight, bias = self.projection.weight, self.projection.bias
             with torch.no_grad():

@@ -10,7 +10,8 @@ Burda, Edwards, Storkey, Klimov (2019), "Exploration by random network distillat
 | whitened inputs    | `Whitening`, of images and vectors; symbolic inputs are one-hot           |
 | reward scale       | `RewardNormalizer`                                                        |
 
-Unit length gives errors the same scale in all observation spaces.
+Unit length gives errors the same scale in all observation spaces. As in the paper, the networks
+start without biases.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from torch import Tensor, nn
 
 from contrastive_ucb.bonus.base import Bonus, Scope, Training, as_array
 from contrastive_ucb.bonus.memory import Transitions
-from contrastive_ucb.bonus.spaces import Arrays, Leaf, ObservationEncoder
+from contrastive_ucb.bonus.spaces import Arrays, Leaf, ObservationEncoder, he_start
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.random_streams import stream
@@ -54,7 +55,10 @@ class Distillation(nn.Module):
             first = ObservationEncoder(leaves, hidden, rng, deepcopy(encoder))
             between = [linear(first.dim, first.dim, rng) for _ in range(layers)]
             steps = [step for layer in between for step in (layer, nn.ReLU())]
-            return nn.Sequential(first, *steps, linear(first.dim, dim, rng))
+            head = nn.Sequential(*steps, linear(first.dim, dim, rng))
+            for own in (*first.parts, head):
+                he_start(own)
+            return nn.Sequential(first, head)
 
         self.target, self.predictor = network(1).requires_grad_(False), network(3)
 

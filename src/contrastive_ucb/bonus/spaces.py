@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
+from math import prod, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -226,6 +226,20 @@ class LeafEncoder(nn.Module):
         images = x if self.first else x.movedim(-1, 1)
         latent: Tensor = self.convolutions(images.float() / self.leaf.high)
         return latent.movedim(1, -1).flatten(1)
+
+
+def he_start(module: nn.Module) -> None:
+    """Give a random network the initial weights of He et al. (2015) and biases 0.
+
+    Few entries of a one-hot or binary observation are 1. With PyTorch's smaller weights and larger
+    biases, a random network has nearly the same output for all of them. Encoders of vectors
+    stay as they are, because without biases x and 2x have outputs in the same direction.
+    """
+    if isinstance(module, LeafEncoder) and module.leaf.kind == "vector":
+        return
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(sqrt(6) if parameter.ndim > 1 else 0)
 
 
 def squash(x: Tensor, leaf: Leaf) -> Tensor:
