@@ -286,6 +286,24 @@ def test_small_vectors_visited_states_are_less_novel(name: str, env_id: str) -> 
     assert far > 1.5 * late
 
 
+@pytest.mark.parametrize("name", ["contrastive", "elliptical", "rnd", "e3b"])
+def test_rare_cells_of_a_grid_have_larger_bonuses(name: str) -> None:
+    """One-hot cells, of which cell k is visited with a probability proportional to 2^-k."""
+    space, rng = spaces.Box(0, 1, (1, 3, 3), np.bool_), np.random.default_rng(0)
+    more = {"training": Training(every=256, memory=2000)} if name in TRAINED else {}
+    bonus = make_bonus(name, space, ACTIONS, n_envs=16, scope="lifelong", **more)
+    cells = np.eye(9, dtype=bool).reshape(9, 1, 3, 3)
+    weights = 0.5 ** np.arange(9)
+    cell = np.zeros(16, np.int64)
+    for _ in range(300):
+        target = rng.choice(9, 16, p=weights / weights.sum())
+        bonus.step(cells[cell], 1 + target % 3, cells[target], np.zeros(16, bool))
+        cell = target
+    values = bonus.lifelong(cells, np.ones(9, int), cells)
+    assert np.corrcoef(np.arange(9), values.argsort().argsort())[0, 1] > 0.8
+    assert values[-2:].mean() > 1.5 * values[:2].mean()
+
+
 def test_the_protocol_is_abstract() -> None:
     with pytest.raises(TypeError):
         Bonus(SPACES["grid"], ACTIONS)  # type: ignore[abstract]
