@@ -389,3 +389,13 @@ def test_random_features_have_unit_length_and_the_requested_size() -> None:
         phi = bonus.encoder(bonus.arrays(obs))
         assert phi.shape == (N, 5)
         np.testing.assert_allclose(phi.norm(dim=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["rnd", "elliptical"])
+def test_random_networks_tell_one_hot_cells_apart(name: str) -> None:
+    cells = np.eye(100, dtype=bool).reshape(100, 1, 10, 10)
+    bonus = make_bonus(name, spaces.Box(0, 1, (1, 10, 10), np.bool_), ACTIONS)
+    network = bonus.networks.target if name == "rnd" else bonus.encoder
+    features = torch.nn.functional.normalize(network((cells,)), dim=1)
+    cosines = (features @ features.T)[~np.eye(100, dtype=bool)]
+    assert cosines.mean() < 0.7
