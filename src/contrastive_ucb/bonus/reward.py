@@ -123,12 +123,20 @@ class IntrinsicReward:
         return np.asarray(self.scale * bonus / deviation)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the states of the bonus and of the normalizer."""
+        """Return the states of the bonus and of the normalizer.
+
+        Returns:
+            A dictionary of tensors, arrays, numbers and text.
+        """
         normalizer = {} if self.normalizer is None else self.normalizer.state_dict()
         return {"bonus": self.bonus.state_dict(), "normalizer": normalizer}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load what `state_dict` returned."""
+        """Load what `state_dict` returned.
+
+        Args:
+            state: The dictionary.
+        """
         if not isinstance(state, Mapping) or state.keys() != {"bonus", "normalizer"}:
             raise UserError(f"state must be what state_dict() returned, got {state!r:.80}")
         self.bonus.load_state_dict(state["bonus"])
@@ -140,7 +148,8 @@ class RewardNormalizer:
     """Divides intrinsic rewards by the standard deviation of their discounted return.
 
     As in RND (Burda et al. 2019), returns continue across episodes. Their moments are averages of
-    all values up to `horizon` calls, and exponential moving averages later.
+    all values up to `horizon` calls, and exponential moving averages later. The first bonuses can
+    be a thousand times as large as later ones, which disappear if the horizon is long.
 
     Args:
         n_envs: Number of environments.
@@ -148,7 +157,7 @@ class RewardNormalizer:
         horizon: Calls over which the moments are averaged.
     """
 
-    def __init__(self, n_envs: int, discount: float = 0.99, horizon: int = 10_000):
+    def __init__(self, n_envs: int, discount: float = 0.99, horizon: int = 500):
         self.returns = np.zeros(n_envs)
         self.discount, self.horizon = discount, horizon
         self.n_calls, self.mean, self.square = 0, 0.0, 0.0
