@@ -8,10 +8,10 @@ from torch import nn
 
 from contrastive_ucb.bonus import VectorBonusWrapper
 
-N, T, UPDATES = 16, 128, int(sys.argv[1]) if len(sys.argv) > 1 else 60
+N, T, UPDATES = 16, 128, int(sys.argv[1]) if len(sys.argv) > 1 else 50
 torch.manual_seed(0)
 envs = gymnasium.make_vec("MountainCar-v0", N, vector_kwargs={"autoreset_mode": "SameStep"})
-envs = VectorBonusWrapper(envs, "contrastive", scale=1.0, seed=0)
+envs = VectorBonusWrapper(envs, "contrastive", scale=20, scope="lifelong")
 actor, critic = (nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, k)) for k in (3, 1))
 optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=3e-3)
 x, goals, unit = torch.as_tensor(envs.reset(seed=0)[0]), 0, torch.tensor([1.0, 15.0])
