@@ -360,6 +360,8 @@ def lost_final_observation() -> None:
         (lambda: BonusWrapper(Walk(), own_bonus(), dim=3), "settings dim have no effect"),
         (lambda: BonusWrapper(Walk(), own_bonus(2)), "n_envs=2 .* make it with n_envs=1"),
         (lambda: VectorBonusWrapper(vector(MODES[0]), own_bonus()), "make it with n_envs=3"),
+        (lambda: BonusWrapper(Walk(), features=3), "contrastive has no setting 'features'; "),
+        (lambda: BonusWrapper(Walk(), encoder=3), "encoder must be a torch.nn.Module, got 3; make"),
         (lambda: BonusWrapper(Walk(), scale=-1.0), "scale must be at least 0"),
         (lambda: BonusWrapper(Walk()).load_state_dict({}), r"state must be what state_dict\(\)"),
         (lambda: VectorBonusWrapper(odd_mode()), "autoreset mode .* 'Sometimes'; set metadata"),

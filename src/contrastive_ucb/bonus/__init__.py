@@ -97,8 +97,16 @@ def make_bonus(name: str, observation_space: Any, action_space: Any, **settings:
     from dataclasses import fields, replace
     from inspect import signature
 
+    from contrastive_ucb.core.checks import hint
+    from contrastive_ucb.core.errors import UserError
+
     maker, training = bonus_class(name), __getattr__("Training")
-    parameter = signature(maker).parameters.get("training")
+    parameters = signature(maker).parameters
+    parameter = parameters.get("training")
+    known = set(parameters) - {"observation_space", "action_space"}
+    known |= {field.name for field in fields(training)} if parameter is not None else set()
+    for unknown in settings.keys() - known:
+        raise UserError(f"{name} has no setting {unknown!r}; {hint(unknown, sorted(known))}")
     if parameter is not None:
         names = {field.name for field in fields(training)} & settings.keys()
         changes = {key: settings.pop(key) for key in names}

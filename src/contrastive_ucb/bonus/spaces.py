@@ -267,6 +267,11 @@ class ObservationEncoder(nn.Module):
     ):
         super().__init__()
         self.paths = [leaf.path for leaf in leaves]
+        if module is not None and not isinstance(module, nn.Module):
+            raise UserError(
+                f"encoder must be a torch.nn.Module, got {module!r:.60}; make one with a method"
+                " forward from a batch of observations to features (n, d)"
+            )
         self.module = module
         encoders = [LeafEncoder(leaf, hidden, rng) for leaf in leaves if module is None]
         self.parts = nn.ModuleList(encoders)
