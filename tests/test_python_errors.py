@@ -83,7 +83,7 @@ CASES: list[tuple[Callable[[], Any], str]] = [
     (lambda: cu.AgentConfig(alhpa=1), "called 'alhpa'; did you mean 'alpha'"),
     (lambda: cu.GameConfig(x=1), "called 'x'; choose from alpha, "),
     (lambda: wrapped(scale="0.1"), "scale must be a number, got '0.1'"),
-    (lambda: wrapped(features=3), "features must be a function .*got 3"),
+    (lambda: wrapped(features=3), "contrastive has no setting 'features'; "),
     (lambda: cu.BonusWrapper("CartPole-v1"), r"got 'CartPole-v1'; use gymnasium.make\(id\)"),
     (lambda: cu.Lock(seed="a"), "seed must be a whole number, got 'a'"),
     (lambda: cu.RichLock(seed=1.5), "seed must be a whole number, got 1.5"),

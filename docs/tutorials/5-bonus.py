@@ -142,8 +142,9 @@ plt.show()
 #
 # ## An agent that you cannot change: BonusWrapper
 #
-# `cu.BonusWrapper` adds the bonus to the reward of a Gymnasium environment, so any agent can use
-# it:
+# `cu.BonusWrapper` adds a bonus to the reward of a Gymnasium environment, so any agent can use it.
+# `"elliptical"` with `of="pair"` and the observation as feature is the same bonus as above. The
+# default `"contrastive"` learns the features of s'.
 
 
 # %%
@@ -168,7 +169,9 @@ def greedy_return(agent):
 for scale in (0.3, 0.0):
     agent = DQN(
         "MlpPolicy",
-        cu.BonusWrapper(make_env(), scale=scale),
+        cu.BonusWrapper(
+            make_env(), "elliptical", scale, normalize=False, of="pair", encoder=nn.Identity()
+        ),
         learning_rate=1e-3,
         gamma=1.0,
         train_freq=1,
@@ -183,11 +186,14 @@ for scale in (0.3, 0.0):
 # This is simpler and weaker than the agent above. The bonus applies only to actions that were
 # taken, the replay memory stores bonuses that become outdated, and the greedy policy also
 # collects bonuses. So decrease `scale`, or evaluate as above, without the bonus in the reward.
+# `BonusCallback` in `contrastive_ucb.bonus` removes the second disadvantage: it computes the bonus
+# of replayed transitions with the present counts.
 #
 # ## What to try next
 #
 # - Remove change (3): bootstrap from Q alone. How many episodes does the agent need now?
 # - Vary `scale` from 0.01 to 1. Too small fails to explore; what does too large do?
 # - Replace the one-hot feature by the hidden layer of `q`, and call `rebuild` every 10 episodes.
-# - Wrap your own environment. For images or continuous observations pass `features=`, a function
-#   from an observation to a vector, for example a frozen encoder or random features.
+# - Replace `"elliptical"` by `"contrastive"`, `"rnd"` or `"counts"`, and remove `of` and `encoder`.
+# - Wrap your own environment. Images, symbolic grids, vectors and Dict observations have encoders;
+#   pass `encoder=` for your own.

@@ -72,8 +72,8 @@ class ContrastiveFeatures(nn.Module):
     ):
         super().__init__()
         self.n_actions, self.dim, self.critic = n_actions, dim, critic
-        self.phi_encoder = ObservationEncoder(arrays, hidden, rng, deepcopy(encoder))
-        self.psi_encoder = ObservationEncoder(arrays, hidden, rng, deepcopy(encoder))
+        self.phi_encoder = ObservationEncoder(arrays.leaves, hidden, rng, deepcopy(encoder))
+        self.psi_encoder = ObservationEncoder(arrays.leaves, hidden, rng, deepcopy(encoder))
         inputs, heads = self.phi_encoder.dim, n_actions or 1
         self.phi_head = linear(inputs + (0 if n_actions else action_dim), heads * dim, rng)
         self.psi_head = linear(self.psi_encoder.dim, dim, rng)

@@ -10,30 +10,87 @@ Sigma = ridge I + the sum of phi phi' over all observed transitions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import pi, sqrt
 from typing import Any, Literal
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from gymnasium import spaces
 from torch import Tensor, nn
 
 from contrastive_ucb.bonus.base import Bonus, Scope, as_array
 from contrastive_ucb.bonus.memory import Transitions
 from contrastive_ucb.bonus.online import EllipticalBonus
-from contrastive_ucb.bonus.spaces import Arrays, ObservationEncoder
+from contrastive_ucb.bonus.spaces import Arrays, Leaf, ObservationEncoder, he_start
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.checks import check_number, check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.representation.encoders import linear
 
 
+class FixedFeatures(nn.Module):
+    """Features of observations that are not trained, from observations to (n, d).
+
+    | observation space           | feature                                                       |
+    |-----------------------------|---------------------------------------------------------------|
+    | discrete parts only         | one-hot                                                       |
+    | vectors only                | random Fourier features sqrt(2/d) cos(Wx + b), whose products |
+    |                             | approximate exp(-|x - y|^2 / 2l^2) (Rahimi and Recht 2007)    |
+    | images, grids, mixtures     | output of a random network, scaled to unit length             |
+    | any, with `module`          | output of the module                                          |
+
+    Vectors are scaled as in `spaces`, so l is relative to bounds of [-1, 1]. With random Fourier
+    features, visits count for observations at a distance of less than about l.
+
+    dim           d, except for one-hot features and a module
+    length_scale  l
+    """
+
+    def __init__(
+        self,
+        leaves: Sequence[Leaf],
+        dim: int,
+        rng: np.random.Generator,
+        module: nn.Module | None = None,
+        length_scale: float = 0.3,
+    ):
+        super().__init__()
+        check_size("dim", dim)
+        check_number("length_scale", length_scale, positive=True, finite=True)
+        kinds = {leaf.kind for leaf in leaves}
+        is_direct = module is not None or kinds in ({"onehot"}, {"vector"})
+        self.encoder = ObservationEncoder(leaves, () if is_direct else (256,), rng, module)
+        self.is_fourier = module is None and kinds == {"vector"}
+        self.is_random = module is None and kinds != {"onehot"}
+        self.dim = dim if self.is_random else self.encoder.dim
+        if self.is_random:
+            self.projection = linear(self.encoder.dim, dim, rng)
+            for own in (*self.encoder.parts, self.projection):
+                he_start(own)
+        if self.is_fourier:
+            weight, bias = self.projection.weight, self.projection.bias
+            with torch.no_grad():
+                weight.copy_(torch.from_numpy(rng.standard_normal(weight.shape) / length_scale))
+                bias.copy_(torch.from_numpy(rng.uniform(0, 2 * pi, bias.shape)))
+
+    @torch.no_grad()
+    def forward(self, observations: Arrays) -> Tensor:
+        rows: Tensor = self.encoder(observations)
+        if not self.is_random:
+            return rows
+        rows = self.projection(rows)
+        return rows.cos() * sqrt(2 / self.dim) if self.is_fourier else F.normalize(rows, dim=-1)
+
+
 class Elliptical(Bonus):
     """The elliptical bonus of features that this class does not train.
 
-    Without an encoder, discrete observations are one-hot, and others pass through a fixed random
-    network whose output has unit length. If the encoder is trained elsewhere, for example as part
-    of the agent, call `rebuild` after it has changed.
+    Without an encoder, the features are those of `FixedFeatures`: one-hot, random Fourier features
+    or a random network, depending on the observation space. If the encoder is trained elsewhere,
+    for example as part of the agent, call `rebuild` after it has changed.
 
     Args:
         observation_space: Of a single environment.
@@ -44,8 +101,10 @@ class Elliptical(Bonus):
         device: Of the encoder.
         of: "next" for a feature of s', "pair" for one of (s, a).
         encoder: A module from a batch of observations to features (n, d).
-        dim: d of the random network.
+        dim: d of random features.
         ridge: lambda.
+        episodic_ridge: Of the episodic matrices.
+        length_scale: Of random Fourier features.
 
     Examples:
         >>> import gymnasium
@@ -70,27 +129,23 @@ class Elliptical(Bonus):
         encoder: nn.Module | None = None,
         dim: int = 64,
         ridge: float = 1.0,
+        episodic_ridge: float = 0.1,
+        length_scale: float = 0.3,
     ):
         super().__init__(observation_space, action_space, n_envs, seed, scope, device)
         if of not in ("next", "pair"):
             raise UserError(f"of must be 'next' or 'pair', got {of!r}")
-        check_size("dim", dim)
-        self.of = of
-        rng = stream(seed, "fixed features")
-        is_discrete = all(leaf.kind == "onehot" for leaf in self.arrays.leaves)
-        hidden = () if is_discrete or encoder is not None else (256,)
-        self.encoder = ObservationEncoder(self.arrays, hidden, rng, encoder).to(self.device)
-        self.projection = linear(self.encoder.dim, dim, rng).to(self.device) if hidden else None
-        size = dim if hidden else self.encoder.dim
-        self.ellipse = EllipticalBonus(
-            size, ridge=ridge, blocks=self._needs_discrete() if of == "pair" else 1
-        )
-        self.parts |= {"encoder": self.encoder, "ellipse": self.ellipse}
-        if self.projection is not None:
-            self.parts["projection"] = self.projection
         if scope != "lifelong" and of == "pair":
             raise UserError("of='pair' has no episodic part; use of='next' or scope='lifelong'")
-        self._measures_episodes(size)
+        self.of = of
+        rng = stream(seed, "fixed features")
+        self.encoder = FixedFeatures(self.arrays.leaves, dim, rng, encoder, length_scale)
+        self.encoder.to(self.device)
+        self.ellipse = EllipticalBonus(
+            self.encoder.dim, ridge=ridge, blocks=self._needs_discrete() if of == "pair" else 1
+        )
+        self.parts |= {"encoder": self.encoder, "ellipse": self.ellipse}
+        self._measures_episodes(self.encoder.dim, episodic_ridge)
 
     @torch.no_grad()
     def rebuild(self, obs: Any, actions: Any, next_obs: Any) -> None:
@@ -117,16 +172,10 @@ class Elliptical(Bonus):
         """
         if self.of != "pair":
             raise UserError("the bonus depends on the next observation; make it with of='pair'")
-        return as_array(self.ellipse.of_all(self._encode(self.arrays(obs))))
-
-    def _encode(self, observations: Arrays) -> Tensor:
-        rows: Tensor = self.encoder(observations)
-        if self.projection is not None:
-            rows = nn.functional.normalize(self.projection(rows), dim=-1)
-        return rows
+        return as_array(self.ellipse.of_all(self.encoder(self.arrays(obs))))
 
     def _features(self, batch: Transitions) -> Array:
-        return as_array(self._encode(batch.next_obs if self.of == "next" else batch.obs))
+        return as_array(self.encoder(batch.next_obs if self.of == "next" else batch.obs))
 
     def _lifelong(self, batch: Transitions, features: Array) -> Array:
         rows = torch.from_numpy(features)

@@ -4,7 +4,8 @@ Settings are resolved in this order; later ones override earlier ones:
 
     agent (for Atari) < single game < kind of frames < bonus preset < settings of the user
 
-`SimPLe` is not based on Rainbow; its settings are in `agents/simple/config.py`.
+SimPLe and PPO are not based on Rainbow; their settings are in `agents/simple/config.py` and
+`agents/ppo/config.py`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ ALGORITHMS = {
     "otr": AlgorithmInfo("OTRainbow: no noisy layers and a replay ratio of 8", "Kielak 2020"),
     "rainbow": AlgorithmInfo("Rainbow as published, for 200 million frames", "Hessel et al. 2018"),
     "simple": AlgorithmInfo("SimPLe: PPO in a learned world model", "Kaiser et al. 2020"),
+    "ppo": AlgorithmInfo("PPO with any bonus as intrinsic reward", "Schulman et al. 2017"),
 }
 
 # Presets are differences from the defaults of RainbowConfig, which are those of the SPR paper. The
