@@ -10,7 +10,8 @@ import torch
 from runs.training_runs import Stop, run, same_results, stopping_at
 
 import contrastive_ucb as cu
-from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.errors import EnvironmentFault, UserError
+from contrastive_ucb.envs.deepsea import DeepSeaGrid
 from contrastive_ucb.runs.deep_agent import load_weights
 from contrastive_ucb.runs.training import Training, read_settings
 
@@ -78,27 +79,30 @@ def test_global_generators_are_restored() -> None:
         assert (one != different).any()
 
 
-def test_environments_equal_separate_ones() -> None:
+@pytest.mark.parametrize(("name", "steps", "n_ends"), [(SEA, 23, 8), (GRID, 105, 2)])
+def test_environments_equal_separate_ones(name: str, steps: int, n_ends: int) -> None:
     """Observations, rewards and final observations are those of environments stepped alone."""
-    envs = [make_deep_env(SEA, seed=0, training=True, role=f"train-{at}") for at in range(2)]
-    alone = [make_deep_env(SEA, seed=0, training=True, role=f"train-{at}") for at in range(2)]
+    envs = [make_deep_env(name, seed=0, training=True, role=f"train-{at}") for at in range(2)]
+    alone = [make_deep_env(name, seed=0, training=True, role=f"train-{at}") for at in range(2)]
     venv = FrameVecEnv(2, envs[0].frame_shape, 1, envs[0].n_actions)
     venv.envs = envs
     np.testing.assert_array_equal(venv.reset(), [env.reset() for env in alone])
     ends = 0
-    for actions in np.random.default_rng(0).integers(0, 2, (23, 2)):
+    for actions in np.random.default_rng(0).integers(0, 2, (steps, 2)):
         seen, rewards, dones, infos = venv.step(actions)
         for at, env in enumerate(alone):
             step = env.step(int(actions[at]))
             assert rewards[at] == np.float32(step.reward)
             assert dones[at] == (step.terminated or step.truncated)
+            assert infos[at]["TimeLimit.truncated"] == (step.truncated and not step.terminated)
             if dones[at]:
+                assert step.truncated == (name == GRID)  # which only turns
                 ends += 1
                 np.testing.assert_array_equal(infos[at]["terminal_observation"], step.frame)
                 np.testing.assert_array_equal(seen[at], env.reset())
             else:
                 np.testing.assert_array_equal(seen[at], step.frame)
-    assert ends == len(venv.episodes) == 8
+    assert ends == len(venv.episodes) == n_ends
 
 
 def test_ppo_learns_to_reach_the_goal(tmp_path: Path) -> None:
@@ -155,3 +159,22 @@ def test_wrong_settings_are_named(settings: dict[str, object], words: list[str])
     with pytest.raises((UserError, ValueError)) as error:
         _ = Training(SEA, "ppo", settings, 10).config
     assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_a_failing_environment_leaves_the_last_rollout(tmp_path: Path) -> None:
+    """A run that failed within a rollout continues from the rollout before it."""
+    task = TASKS["contrastive"]
+    whole = run(task, tmp_path / "whole")
+    step = DeepSeaGrid._advance
+    calls = iter(range(10**9))
+
+    def fail_late(env: DeepSeaGrid, action: int) -> object:
+        if next(calls) == 3 * 16 + 20:
+            raise EnvironmentFault("the environment failed")
+        return step(env, action)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeepSeaGrid, "_advance", fail_late)
+        with pytest.raises(EnvironmentFault, match="step 48"):
+            run(task, tmp_path / "parts", every=0.0)
+    same_results(whole, run(task, tmp_path / "parts"))
