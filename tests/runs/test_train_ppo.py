@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -16,6 +18,7 @@ from contrastive_ucb.runs.deep_agent import load_weights
 from contrastive_ucb.runs.training import Training, read_settings
 
 pytest.importorskip("stable_baselines3")
+from contrastive_ucb.agents.ppo import trainer as module
 from contrastive_ucb.agents.ppo.trainer import FrameVecEnv, seeded
 from contrastive_ucb.envs.registry import make_deep_env
 
@@ -79,20 +82,49 @@ def test_global_generators_are_restored() -> None:
         assert (one != different).any()
 
 
+def test_every_rollout_has_its_own_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = []
+
+    def noted(seed: int, name: str) -> Any:
+        names.append(name)
+        return seeded(seed, name)
+
+    monkeypatch.setattr(module, "seeded", noted)
+    list(TASKS["no bonus"].trainer().run(200))
+    assert len(names) == len(set(names)) == 6  # weights and five rollouts
+
+
 @pytest.mark.parametrize(("name", "steps", "n_ends"), [(SEA, 23, 8), (GRID, 105, 2)])
 def test_environments_equal_separate_ones(name: str, steps: int, n_ends: int) -> None:
-    """Observations, rewards and final observations are those of environments stepped alone."""
+    """Observations, rewards and final observations are those of environments stepped alone.
+
+    The intrinsic reward gets the final observation of an episode and is added to the reward.
+    """
     envs = [make_deep_env(name, seed=0, training=True, role=f"train-{at}") for at in range(2)]
     alone = [make_deep_env(name, seed=0, training=True, role=f"train-{at}") for at in range(2)]
     venv = FrameVecEnv(2, envs[0].frame_shape, 1, envs[0].n_actions)
-    venv.envs = envs
-    np.testing.assert_array_equal(venv.reset(), [env.reset() for env in alone])
+    venv.envs, given = envs, []
+
+    def step_bonus(*transition: np.ndarray) -> np.ndarray:
+        given.append(transition)
+        return np.array([0.5, 0.25])
+
+    venv.intrinsic = SimpleNamespace(step=step_bonus)
+    before = venv.reset()
+    np.testing.assert_array_equal(before, [env.reset() for env in alone])
     ends = 0
     for actions in np.random.default_rng(0).integers(0, 2, (steps, 2)):
         seen, rewards, dones, infos = venv.step(actions)
+        first, taken, last, ended = given.pop()
+        np.testing.assert_array_equal(first, before)
+        np.testing.assert_array_equal(taken, actions)
+        np.testing.assert_array_equal(ended, dones)
+        before = seen
         for at, env in enumerate(alone):
             step = env.step(int(actions[at]))
-            assert rewards[at] == np.float32(step.reward)
+            added = np.float32([0.5, 0.25][at])
+            assert rewards[at] == np.float32(step.reward) + added
+            np.testing.assert_array_equal(last[at], step.frame)
             assert dones[at] == (step.terminated or step.truncated)
             assert infos[at]["TimeLimit.truncated"] == (step.truncated and not step.terminated)
             if dones[at]:
