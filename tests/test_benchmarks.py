@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import deep, neural
+from benchmarks import bonus, deep, neural
+from contrastive_ucb.bonus import BONUS_NAMES
 
 ROOT = Path(__file__).parents[1]
 RATIOS = {
@@ -17,12 +18,14 @@ RATIOS = {
     | {"checksum_share_solve", "checksum_share_train"},
     "games": {f"{name}_{size}" for name in ("speedup", "max_gap") for size in ("3x3", "10x10")},
     "neural": {"seconds_a_later_round", *neural.TARGETS},
+    "bonus": {*bonus.TARGETS, *(f"{name}_ms_per_1000_steps" for name in BONUS_NAMES)},
     "stats": {"loop_over_package_iqm", "seconds_all_methods"},
 }
 SMALL = {
     "theory": "--late 200 --rounds 100 --large-rounds 1 --steps 50",
     "games": "--games 50 --sample 3 --rounds 3",
     "neural": "--horizon 2 --rounds 1 --between 1 --turns 1",
+    "bonus": "--n-envs 2 --rollouts 1 --turns 1",
     "stats": "--resamples 100",
 }
 

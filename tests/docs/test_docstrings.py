@@ -11,7 +11,7 @@ import yaml
 import contrastive_ucb as cu
 
 ROOT = Path(__file__).parents[2]
-ENTRY = re.compile(r"^::: contrastive_ucb\.(\w+)\n((?:    .*\n)*)", re.MULTILINE)
+ENTRY = re.compile(r"^::: contrastive_ucb\.([\w.]+)\n((?:    .*\n)*)", re.MULTILINE)
 SETTINGS = ("AgentConfig", "GameConfig")  # each field has its own docstring
 PACKAGE = griffe.load(
     "contrastive_ucb",

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from contrastive_ucb.bonus.online import EllipticalBonus
     from contrastive_ucb.bonus.reward import IntrinsicReward, RewardNormalizer
     from contrastive_ucb.bonus.rnd import RND
+    from contrastive_ucb.bonus.sb3 import BonusCallback, BonusVecEnv
+    from contrastive_ucb.bonus.wrapper import BonusWrapper, VectorBonusWrapper
 
 __all__ = [
     "BONUS_NAMES",
@@ -34,6 +36,9 @@ __all__ = [
     "ICM",
     "RND",
     "Bonus",
+    "BonusCallback",
+    "BonusVecEnv",
+    "BonusWrapper",
     "Contrastive",
     "Counts",
     "Disagreement",
@@ -42,12 +47,16 @@ __all__ = [
     "IntrinsicReward",
     "RewardNormalizer",
     "Training",
+    "VectorBonusWrapper",
     "make_bonus",
 ]
 
 # Imported on first use, because importing torch takes seconds.
 _HOMES = {
     "Bonus": "base",
+    "BonusCallback": "sb3",
+    "BonusVecEnv": "sb3",
+    "BonusWrapper": "wrapper",
     "Contrastive": "contrastive_bonus",
     "Counts": "counts",
     "Disagreement": "disagreement",
@@ -59,6 +68,7 @@ _HOMES = {
     "RND": "rnd",
     "RewardNormalizer": "reward",
     "Training": "base",
+    "VectorBonusWrapper": "wrapper",
 }
 BONUS_NAMES = {
     "contrastive": "Contrastive",

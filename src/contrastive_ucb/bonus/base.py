@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
@@ -47,11 +48,12 @@ class Stateful(Protocol):
 class Training:
     """When and how the networks of a bonus are trained.
 
-    every          transitions between two trainings
-    steps          gradient steps of one training
-    batch_size     transitions per gradient step
-    learning_rate  of Adam
-    memory         number of stored transitions
+    Args:
+        every: Transitions between two trainings.
+        steps: Gradient steps of one training.
+        batch_size: Transitions per gradient step.
+        learning_rate: Of Adam.
+        memory: Number of stored transitions.
     """
 
     every: int = 2048
@@ -177,9 +179,48 @@ class Bonus(ABC):
 
     @torch.no_grad()
     def lifelong(self, obs: Any, actions: Any, next_obs: Any) -> Array:
-        """Compute the lifelong part only, for example of transitions from a replay memory."""
+        """Compute the lifelong part only, for example of transitions from a replay memory.
+
+        Args:
+            obs: As for `compute`.
+            actions: As for `compute`.
+            next_obs: As for `compute`.
+
+        Returns:
+            Bonuses of shape (n,).
+        """
         batch = self._batch(obs, actions, next_obs)
         return self._checked(self._lifelong(batch, self._features(batch)))
+
+    @torch.no_grad()
+    def episodic(
+        self, obs: Any, actions: Any, next_obs: Any, env_ids: NDArray[Any] | None = None
+    ) -> Array:
+        """Compute the episodic part only, which is 1 if the scope has none.
+
+        Args:
+            obs: As for `compute`.
+            actions: As for `compute`.
+            next_obs: As for `compute`.
+            env_ids: As for `compute`.
+
+        Returns:
+            Bonuses of shape (n,).
+        """
+        batch = self._batch(obs, actions, next_obs)
+        if self.episodes is None:
+            return np.ones(len(batch))
+        ids = self._env_ids(env_ids, len(batch))
+        return self._checked(self.episodes.compute(self._features(batch), ids))
+
+    def restart(self, env_ids: NDArray[Any] | None = None) -> None:
+        """Start new episodes after a reset that no `dones` announced, such as a call of `reset`.
+
+        Args:
+            env_ids: The environments, by default all.
+        """
+        if self.episodes is not None:
+            self.episodes.end(np.arange(self.n_envs) if env_ids is None else np.asarray(env_ids))
 
     @torch.no_grad()
     def observe(
@@ -211,7 +252,18 @@ class Bonus(ABC):
         dones: Any,
         env_ids: NDArray[Any] | None = None,
     ) -> Array:
-        """`compute` followed by `observe`, with one pass through the networks."""
+        """Do what `compute` and then `observe` do, with one pass through the networks.
+
+        Args:
+            obs: As for `compute`.
+            actions: As for `compute`.
+            next_obs: As for `compute`.
+            dones: As for `observe`.
+            env_ids: As for `observe`.
+
+        Returns:
+            Bonuses of shape (n,).
+        """
         batch = self._batch(obs, actions, next_obs)
         features, ids = self._features(batch), self._env_ids(env_ids, len(batch))
         bonus = self._bonus(batch, features, ids)
@@ -219,12 +271,23 @@ class Bonus(ABC):
         return bonus
 
     def state_dict(self) -> dict[str, Any]:
-        """Return counts, episodes, networks, optimizer and stored transitions."""
-        parts = {name: part.state_dict() for name, part in self.parts.items()}
+        """Return a copy of counts, episodes, networks, optimizer and stored transitions.
+
+        Returns:
+            A dictionary of tensors, arrays, numbers and text.
+        """
+        parts = {name: _detached(part, part.state_dict()) for name, part in self.parts.items()}
         return {"kind": type(self).__name__, "n_envs": self.n_envs, "n_seen": self.n_seen, **parts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load what `state_dict` returned, into a bonus made with the same arguments."""
+        """Load what `state_dict` returned, into a bonus made with the same arguments.
+
+        Args:
+            state: The dictionary.
+
+        Raises:
+            UserError: It is the state of another bonus.
+        """
         names = {"kind", "n_envs", "n_seen", *self.parts}
         if not isinstance(state, Mapping) or state.keys() != names:
             raise UserError(
@@ -236,7 +299,7 @@ class Bonus(ABC):
                 raise UserError(f"the saved bonus has {name} {state[name]}, this one {own}")
         self.n_seen = int(state["n_seen"])
         for name, part in self.parts.items():
-            part.load_state_dict(state[name])
+            part.load_state_dict(_detached(part, state[name]))
 
     # --- Inside ---------------------------------------------------------------------------------
 
@@ -357,3 +420,8 @@ def _actions(space: spaces.Space[Any]) -> tuple[int, int | None, tuple[int, ...]
 def as_array(features: Tensor) -> Array:
     """A tensor as an array in float64 on the CPU."""
     return features.detach().to("cpu", torch.float64).numpy()
+
+
+def _detached(part: Stateful, state: Any) -> Any:
+    """The state as a copy, because networks and optimizers in torch share it with its source."""
+    return deepcopy(state) if isinstance(part, nn.Module | torch.optim.Optimizer) else state

@@ -9,7 +9,7 @@ learning", NeurIPS, for SimHash.
 | n(s), counting this visit  | `VisitCounts`                                                     |
 | 1 / sqrt(n(s))             | the lifelong bonus                                                |
 | sgn(A g(s)), k bits        | `keys="hash"`: the sides of k random hyperplanes on which g(s) is |
-| g                          | scaled inputs of the networks, see `spaces`                       |
+| g                          | inputs of the first linear layer of the networks, see `spaces`    |
 """
 
 from __future__ import annotations
@@ -138,13 +138,15 @@ class Counts(Bonus):
 
 
 def _planes(encoder: ObservationEncoder, bits: int, rng: np.random.Generator) -> nn.Module:
-    """Distances from random planes through uniform points of [-1, 1]^k, where scaled inputs are.
+    """Distances from random planes, through 0 as in the paper except for vectors.
 
-    Planes through 0 as in the paper do not tell x from 2x.
+    Planes through 0 do not tell x from 2x. For vectors, whose scaled entries are around [-1, 1],
+    each plane passes through a uniform point of [-1, 1]^k.
     """
     layer = linear(encoder.dim, bits, rng)
-    normals = rng.standard_normal(layer.weight.shape)
-    points = rng.uniform(-1, 1, layer.weight.shape)
+    normals = rng.standard_normal((bits, encoder.dim))
+    points = rng.uniform(-1, 1, (bits, encoder.dim))
+    points *= encoder.is_vector
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(normals))
         layer.bias.copy_(torch.from_numpy(-(normals * points).sum(1)))

@@ -14,7 +14,7 @@ Noise that cannot be predicted leaves no bonus, because all models learn its mea
 
 from __future__ import annotations
 
-from math import prod
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,8 @@ class Disagreement(Bonus):
         self.encoder = FixedFeatures(self.arrays.leaves, dim, rng, encoder).to(self.device)
         self.parts["encoder"] = self.encoder
         size, actions = self.encoder.dim, (self.n_actions, prod(self.action_shape))
-        self.models = ForwardModels(models, size, size, *actions, hidden, rng)
+        # Larger initial weights than usual, because models that start near 0 agree untrained.
+        self.models = ForwardModels(models, size, size, *actions, hidden, rng, gain=sqrt(6))
         self._learns(self.models, training)
         self._measures_episodes(size, episodic_ridge)
 

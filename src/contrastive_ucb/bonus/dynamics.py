@@ -60,6 +60,7 @@ class ForwardModels(nn.Module):
     """K networks of the same size that predict the next feature, evaluated together.
 
     outputs  number of entries of the next feature
+    gain     factor of the initial weights; sqrt(6) gives those of He et al. (2015)
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class ForwardModels(nn.Module):
         action_dim: int,
         hidden: int,
         rng: np.random.Generator,
+        gain: float = 1.0,
     ):
         super().__init__()
         self.n_actions = n_actions
@@ -78,7 +80,7 @@ class ForwardModels(nn.Module):
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for fan_in, width in pairwise(sizes):
             layers = [linear(fan_in, width, rng) for _ in range(n_models)]
-            self.weights.append(torch.stack([x.weight.detach().T for x in layers]))
+            self.weights.append(torch.stack([gain * x.weight.detach().T for x in layers]))
             self.biases.append(torch.stack([x.bias.detach()[None] for x in layers]))
 
     def forward(self, features: Tensor, actions: Tensor) -> Tensor:

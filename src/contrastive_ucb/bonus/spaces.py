@@ -43,6 +43,8 @@ class Leaf:
     """One array of an observation.
 
     path    keys that lead to it in nested Dict and Tuple spaces
+    low     smallest values of a vector or of discrete entries
+    high    largest values of a vector; largest value of an image
     sizes   number of values of each entry, if `kind` is onehot or grid
     """
 
@@ -50,7 +52,7 @@ class Leaf:
     kind: Literal["image", "grid", "binary", "vector", "onehot"]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    low: NDArray[np.float32] | None = None
+    low: Any = None
     high: Any = None
     sizes: tuple[int, ...] = ()
 
@@ -91,11 +93,11 @@ def _leaves(space: spaces.Space[Any], path: tuple[Any, ...]) -> list[Leaf]:
     if isinstance(space, spaces.Text) or type(space).__name__ == "MissionSpace":
         return []
     if isinstance(space, spaces.Discrete):
-        return [_onehot(path, (), space.dtype, (int(space.start) + int(space.n),))]
+        return [_onehot(path, (), (int(space.n),), int(space.start))]
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         counts = space.nvec.ravel() if isinstance(space, spaces.MultiDiscrete) else 2
         sizes = tuple(np.broadcast_to(counts, prod(space.shape)).tolist())
-        return [_onehot(path, space.shape, space.dtype, sizes)]
+        return [_onehot(path, space.shape, sizes, getattr(space, "start", 0))]
     if not isinstance(space, spaces.Box):
         raise UserError(
             f"observations of type {type(space).__name__} are not supported; convert them to Box or"
@@ -115,13 +117,13 @@ def _leaves(space: spaces.Space[Any], path: tuple[Any, ...]) -> list[Leaf]:
     return [Leaf(path, "vector", space.shape, np.dtype(np.float32), low, high)]
 
 
-def _onehot(path: tuple[Any, ...], shape: Any, dtype: Any, sizes: tuple[int, ...]) -> Leaf:
+def _onehot(path: tuple[Any, ...], shape: Any, sizes: tuple[int, ...], start: Any) -> Leaf:
     if max(sizes) > LARGEST_COUNT:
         raise UserError(
             f"a discrete observation has {max(sizes)} values, more than {LARGEST_COUNT}; pass a Box"
             " with features of the value, or encoder="
         )
-    return Leaf(path, "onehot", tuple(shape), np.dtype(np.int64), sizes=sizes)
+    return Leaf(path, "onehot", tuple(shape), np.dtype(np.int64), low=start, sizes=sizes)
 
 
 def _array(leaf: Leaf, observations: Any) -> NDArray[Any]:
@@ -139,16 +141,25 @@ def _array(leaf: Leaf, observations: Any) -> NDArray[Any]:
             f"{leaf.name} must have shape (n, {', '.join(map(str, leaf.shape))}), one row per"
             f" environment, got {array.shape}; add the first axis to a single one with x[None]"
         )
-    if leaf.kind == "vector" and not np.isfinite(array).all():
-        raise UserError(f"{leaf.name} has a NaN or infinite entry; check the environment")
-    if leaf.kind == "onehot":
-        limit = np.asarray(leaf.sizes).reshape(leaf.shape)
-        if (
-            not (np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_)
-            or not ((array >= 0) & (array < limit)).all()
-        ):
-            raise UserError(f"{leaf.name} must be integers in the space, got {array!r:.60}")
+    if leaf.kind == "vector":
+        if not np.isfinite(array).all():
+            raise UserError(f"{leaf.name} has a NaN or infinite entry; check the environment")
+    elif leaf.kind == "onehot":
+        _check_integers(leaf, array, leaf.low, np.reshape(leaf.sizes, leaf.shape) + leaf.low)
+        array = array - leaf.low
+    elif array.dtype != leaf.dtype:
+        _check_integers(leaf, array, 0, 256 if leaf.dtype == np.uint8 else 2)
     return array.astype(leaf.dtype, copy=False)
+
+
+def _check_integers(leaf: Leaf, array: NDArray[Any], low: Any, end: Any) -> None:
+    is_integer = np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_
+    if not is_integer or not ((array >= low) & (array < end)).all():
+        values = f"{array.min()}..{array.max()}" if array.size else "nothing"
+        raise UserError(
+            f"{leaf.name} must be integers in the space, got {array.dtype} with {values}; pass the"
+            " observations of the environment without scaling"
+        )
 
 
 class OneHotLinear(nn.Module):
@@ -219,8 +230,6 @@ class LeafEncoder(nn.Module):
 
 def squash(x: Tensor, leaf: Leaf) -> Tensor:
     """Entries (n, k) with finite bounds scaled to [-1, 1], others sign(x) log(1 + |x|)."""
-    assert leaf.low is not None
-    assert leaf.high is not None
     low, high = (torch.from_numpy(np.ravel(b)).to(x.device) for b in (leaf.low, leaf.high))
     is_bounded = (high - low < 1e6) & (high > low)
     width = torch.where(is_bounded, high - low, 1.0)
@@ -252,6 +261,9 @@ class ObservationEncoder(nn.Module):
             example = tuple(np.zeros((1, *leaf.shape), leaf.dtype) for leaf in leaves)
             with torch.no_grad():
                 self.dim = self(example).shape[1]
+        # Outputs that belong to a vector of the observation
+        of_vector = [np.full(part.dim, part.leaf.kind == "vector") for part in encoders]
+        self.is_vector = np.concatenate(of_vector) if encoders else np.zeros(self.dim, bool)
 
     @property
     def device(self) -> torch.device:
