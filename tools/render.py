@@ -26,7 +26,7 @@ from contrastive_ucb.core.files import write_atomically  # noqa: E402
 from contrastive_ucb.report.plots import to_svg  # noqa: E402
 from results import Record, Records, read_records, runs_of  # noqa: E402
 
-FOLDERS = ("theory", "mdp", "games", "neural", "deep", "minatar", "minigrid")
+FOLDERS = ("theory", "mdp", "games", "neural", "deep", "minatar", "atari", "minigrid")
 Task = tuple[str, str, tuple[str, str], str, str]
 AGENTS, DEEP_AGENTS = ("contrastive-ucb", "no-bonus"), ("algorithm-1", "spr")
 EXPLORATION: list[Task] = [  # task, start of the names of its records, agents, unit, page
@@ -77,7 +77,10 @@ def pages() -> dict[Path, str]:
         "results/games": results.games_page(records),
         "results/deepsea": mdp | trained,
         "results/minatar": trained,
-        "results/atari": trained,
+        "results/atari": trained
+        | {
+            "full": {name: one for name, one in records.items() if name.startswith("atari/")},
+        },
         "explanation/where-it-helps": mdp
         | {
             "helps": main_table(records, pages="../results", parts=[EXPLORATION]),
