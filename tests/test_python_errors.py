@@ -158,7 +158,7 @@ def test_minigrid_names_its_extra_and_its_wrapper(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(UserError, match="did you mean 'MiniGrid-Empty-5x5-v0'"):
             registry.canonical_name("MiniGrid/Empty-5x5-v0")
         with pytest.raises(UserError, match="ImgObsWrapper"):
-            registry.frame_shape_of("MiniGrid-Empty-5x5-v0")
+            registry.frame_shape_of("BabyAI-GoToObj-v0")
     monkeypatch.setattr(registry, "_has_minigrid", lambda: False)
     for name in ("MiniGrid-Empty-5x5-v0", "MiniGrid/Empty-5x5-v0", "BabyAI-GoToObj-v0"):
         with pytest.raises(UserError, match=r"pip install 'contrastive-ucb\[minigrid\]'"):

@@ -374,6 +374,45 @@ def run_scores(record: Record) -> Array:
     return np.array([run["evaluation"]["mean"] for run in record["runs"]], dtype=np.float64)
 
 
+def atari_table(games: Mapping[str, Record]) -> str:
+    """Runs of Atari 100K at full length, finished or not, below the published scores."""
+    rows = []
+    for record in games.values():
+        runs, published = record["runs"], record["published"]
+        game = runs[0]["env"]
+        for name in ("SPR", "SPR-UCB"):
+            found = published[name]
+            rows.append({
+                "game": game,
+                "agent": f"{name}, published",
+                "steps": "100,000",
+                "runs": str(found["runs"]),
+                "score": f"{found['raw']:.2f}",
+                "human-normalized":
+                    f"{found['human_normalized']:.2f} ± {found['standard_deviation']:.2f}",
+            })  # fmt: skip
+        for run in runs:
+            low, high, final = published["random"], published["human"], run["evaluation"]
+            rows.append({
+                "game": game,
+                "agent": f"{run['agent']}, {_atari_version(run)}",
+                "steps": f"{run['step']:,} of {run['steps']:,}",
+                "runs": "1",
+                "score": f"{final['mean']:.2f}" if final else "not finished",
+                "human-normalized":
+                    f"{(final['mean'] - low) / (high - low):.2f}" if final else NOTHING,
+            })  # fmt: skip
+    return markdown_table(rows)
+
+
+def _atari_version(run: Mapping[str, Any]) -> str:
+    """Whose definitions an Atari run of SPR or SPR-UCB follows."""
+    released = run["atari"] == "spr-release"
+    if run["agent"] == "spr":
+        return "as released" if released else "as in its paper"
+    return "reference" if released else "paper"
+
+
 def treasure_scores(record: Record) -> Array:
     """The fraction of the evaluations of each run (seeds,) that reach DeepSea's treasure."""
     means = [

@@ -38,6 +38,7 @@ def test_settings_are_completed_and_typed():
     assert config.settings["hidden"] == (32, 32)
     assert config.settings["batch_size"] == Training().batch_size
     assert not {"seed", "n_envs", "device", "encoder", "training"} & config.settings.keys()
+    assert config.text == "contrastive dim=16 hidden=(32, 32) learning_rate=1.0"
     assert asdict(config)["settings"] == config.settings
 
 

@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -10,11 +12,13 @@ import torch
 from runs.training_runs import Stop, run, same_results, stopping_at
 
 import contrastive_ucb as cu
-from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.core.errors import EnvironmentFault, UserError
+from contrastive_ucb.envs.deepsea import DeepSeaGrid
 from contrastive_ucb.runs.deep_agent import load_weights
 from contrastive_ucb.runs.training import Training, read_settings
 
 pytest.importorskip("stable_baselines3")
+from contrastive_ucb.agents.ppo import trainer as module
 from contrastive_ucb.agents.ppo.trainer import FrameVecEnv, seeded
 from contrastive_ucb.envs.registry import make_deep_env
 
@@ -78,27 +82,59 @@ def test_global_generators_are_restored() -> None:
         assert (one != different).any()
 
 
-def test_environments_equal_separate_ones() -> None:
-    """Observations, rewards and final observations are those of environments stepped alone."""
-    envs = [make_deep_env(SEA, seed=0, training=True, role=f"train-{at}") for at in range(2)]
-    alone = [make_deep_env(SEA, seed=0, training=True, role=f"train-{at}") for at in range(2)]
+def test_every_rollout_has_its_own_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = []
+
+    def noted(seed: int, name: str) -> Any:
+        names.append(name)
+        return seeded(seed, name)
+
+    monkeypatch.setattr(module, "seeded", noted)
+    list(TASKS["no bonus"].trainer().run(200))
+    assert len(names) == len(set(names)) == 6  # weights and five rollouts
+
+
+@pytest.mark.parametrize(("name", "steps", "n_ends"), [(SEA, 23, 8), (GRID, 105, 2)])
+def test_environments_equal_separate_ones(name: str, steps: int, n_ends: int) -> None:
+    """Observations, rewards and final observations are those of environments stepped alone.
+
+    The intrinsic reward gets the final observation of an episode and is added to the reward.
+    """
+    envs = [make_deep_env(name, seed=0, training=True, role=f"train-{at}") for at in range(2)]
+    alone = [make_deep_env(name, seed=0, training=True, role=f"train-{at}") for at in range(2)]
     venv = FrameVecEnv(2, envs[0].frame_shape, 1, envs[0].n_actions)
-    venv.envs = envs
-    np.testing.assert_array_equal(venv.reset(), [env.reset() for env in alone])
+    venv.envs, given = envs, []
+
+    def step_bonus(*transition: np.ndarray) -> np.ndarray:
+        given.append(transition)
+        return np.array([0.5, 0.25])
+
+    venv.intrinsic = SimpleNamespace(step=step_bonus)
+    before = venv.reset()
+    np.testing.assert_array_equal(before, [env.reset() for env in alone])
     ends = 0
-    for actions in np.random.default_rng(0).integers(0, 2, (23, 2)):
+    for actions in np.random.default_rng(0).integers(0, 2, (steps, 2)):
         seen, rewards, dones, infos = venv.step(actions)
+        first, taken, last, ended = given.pop()
+        np.testing.assert_array_equal(first, before)
+        np.testing.assert_array_equal(taken, actions)
+        np.testing.assert_array_equal(ended, dones)
+        before = seen
         for at, env in enumerate(alone):
             step = env.step(int(actions[at]))
-            assert rewards[at] == np.float32(step.reward)
+            added = np.float32([0.5, 0.25][at])
+            assert rewards[at] == np.float32(step.reward) + added
+            np.testing.assert_array_equal(last[at], step.frame)
             assert dones[at] == (step.terminated or step.truncated)
+            assert infos[at]["TimeLimit.truncated"] == (step.truncated and not step.terminated)
             if dones[at]:
+                assert step.truncated == (name == GRID)  # which only turns
                 ends += 1
                 np.testing.assert_array_equal(infos[at]["terminal_observation"], step.frame)
                 np.testing.assert_array_equal(seen[at], env.reset())
             else:
                 np.testing.assert_array_equal(seen[at], step.frame)
-    assert ends == len(venv.episodes) == 8
+    assert ends == len(venv.episodes) == n_ends
 
 
 def test_ppo_learns_to_reach_the_goal(tmp_path: Path) -> None:
@@ -155,3 +191,22 @@ def test_wrong_settings_are_named(settings: dict[str, object], words: list[str])
     with pytest.raises((UserError, ValueError)) as error:
         _ = Training(SEA, "ppo", settings, 10).config
     assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_a_failing_environment_leaves_the_last_rollout(tmp_path: Path) -> None:
+    """A run that failed within a rollout continues from the rollout before it."""
+    task = TASKS["contrastive"]
+    whole = run(task, tmp_path / "whole")
+    step = DeepSeaGrid._advance
+    calls = iter(range(10**9))
+
+    def fail_late(env: DeepSeaGrid, action: int) -> object:
+        if next(calls) == 3 * 16 + 20:
+            raise EnvironmentFault("the environment failed")
+        return step(env, action)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DeepSeaGrid, "_advance", fail_late)
+        with pytest.raises(EnvironmentFault, match="step 48"):
+            run(task, tmp_path / "parts", every=0.0)
+    same_results(whole, run(task, tmp_path / "parts"))

@@ -76,6 +76,13 @@ class IntrinsicConfig:
         return {name: getattr(self, name) for name in COMMON} | dict(self.settings)
 
     @property
+    def text(self) -> str:
+        """The bonus and the settings that differ from its defaults."""
+        plain = IntrinsicConfig(self.bonus).flat
+        changes = (f"{name}={value}" for name, value in self.flat.items() if value != plain[name])
+        return " ".join([self.bonus, *changes])
+
+    @property
     def is_on(self) -> bool:
         return self.bonus != "none"
 

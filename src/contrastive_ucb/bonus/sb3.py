@@ -339,7 +339,7 @@ class ObservationFeatures(BaseFeaturesExtractor):
         rows: Tensor = x
         if part.leaf.kind == "onehot":  # Stable-Baselines3 has encoded it already
             return rows.float().flatten(1)
-        if part.leaf.kind == "grid" and (rows.frac() != 0).any():
+        if part.leaf.kind == "grid" and (rows % 1 != 0).any():
             raise UserError(
                 "a symbolic grid was divided by 255, which removes its codes; pass"
                 " policy_kwargs=OBSERVATION_FEATURES, which has normalize_images=False"

@@ -140,7 +140,7 @@ def _image_shape(name: str, space: spaces.Space[Any]) -> tuple[int, int, int] | 
     if not isinstance(space, spaces.Box):
         raise UserError(
             f"{name} has observations {space}; the agents need one array (Box), so wrap it in "
-            "gymnasium.wrappers.FlattenObservation, or MiniGrid in minigrid.wrappers.ImgObsWrapper"
+            "gymnasium.wrappers.FlattenObservation, or BabyAI in minigrid.wrappers.ImgObsWrapper"
         )
     shape, is_bytes = space.shape, space.dtype in (np.dtype(np.uint8), np.dtype(np.bool_))
     if is_bytes and len(shape) == 2:

@@ -107,7 +107,7 @@ class Training:
     def bonus(self) -> str:
         """The bonus in words: the given preset, or the closest one, and the differences from it."""
         if isinstance(self.config, PPOConfig):
-            return self.config.intrinsic.bonus
+            return self.config.intrinsic.text
         if isinstance(self.config, SimpleConfig) or not self.config.bonus.is_on:
             return "none"
         values = asdict(self.config.bonus)
