@@ -37,7 +37,7 @@ def venv(kind: str = "discrete", truncates: bool = False, lengths: Any = LENGTHS
 @pytest.mark.parametrize("kind", ["discrete", "box", "flat_dict"])
 @pytest.mark.parametrize("truncates", [False, True])
 def test_the_wrapper_equals_that_of_gymnasium(kind: str, truncates: bool) -> None:
-    actions = np.random.default_rng(0).integers(0, 2, (40, len(LENGTHS)))
+    actions = np.random.default_rng(0).integers(0, 2, (41, len(LENGTHS)))
     makers = [lambda n=n: Walk(n, kind, truncates) for n in LENGTHS]
     envs = VectorBonusWrapper(
         SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP), seed=5, **QUICK
@@ -146,6 +146,19 @@ def test_the_episodic_part_is_that_of_the_time_of_collection() -> None:
                 in_episode[env] = 0
     assert callback.read[-1] == pytest.approx(raw + factors / np.sqrt(1 + visits), rel=1e-5)
     assert len(np.unique(factors)) > 3
+
+
+def test_a_second_call_of_learn_starts_new_episodes() -> None:
+    """The first bonus of an episode is 1 / 0.1, and the environments are in no finished one."""
+    callback = Reads(**COUNTS, scope="episodic")
+    agent = dqn(venv(lengths=(9, 9)), learning_starts=999, exploration_fraction=1e-9)
+    agent.action_space.seed(0)
+    agent.learn(8, callback=callback)
+    agent.learn(8, callback=callback)
+    cell, _, after, raw = cells(agent)
+    assert cell[4].tolist() == [0, 0]
+    assert after[3].max() > 0
+    assert (callback.read[-1] - raw)[4] == pytest.approx([10, 10])
 
 
 @pytest.mark.parametrize(

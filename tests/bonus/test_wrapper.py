@@ -201,6 +201,14 @@ def test_a_reset_of_some_environments_does_not_end_the_episodes_of_others() -> N
     assert added == pytest.approx([1 / 0.1, 1 / 1.1])
 
 
+def test_a_reset_after_the_end_of_an_episode_makes_the_next_step_a_transition() -> None:
+    env = VectorBonusWrapper(vector(AutoresetMode.NEXT_STEP, (1, 9)), **COUNTS)
+    env.reset()
+    env.step(np.array([0, 0]))
+    env.reset()
+    assert env.step(np.array([0, 0]))[4]["_intrinsic_reward"].tolist() == [True, True]
+
+
 def test_overwritten_observations_are_copied() -> None:
     """Both the wrapper and vector environments with copy=False."""
     features = nn.Identity()
