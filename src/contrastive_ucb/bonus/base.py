@@ -106,6 +106,11 @@ class Bonus(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(scope={self.scope!r}, {self.n_seen} transitions seen)"
 
+    @property
+    def is_of_pair(self) -> bool:
+        """Whether the bonus depends on (s, a) only, and `of_actions` computes it for all a."""
+        return False
+
     # --- What a subclass provides ---------------------------------------------------------------
 
     @abstractmethod
@@ -180,6 +185,17 @@ class Bonus(ABC):
         """Compute the lifelong part only, for example of transitions from a replay memory."""
         batch = self._batch(obs, actions, next_obs)
         return self._checked(self._lifelong(batch, self._features(batch)))
+
+    @torch.no_grad()
+    def episodic(
+        self, obs: Any, actions: Any, next_obs: Any, env_ids: NDArray[Any] | None = None
+    ) -> Array:
+        """Compute the episodic part only; 1 with scope="lifelong"."""
+        batch = self._batch(obs, actions, next_obs)
+        if self.episodes is None:
+            return np.ones(len(batch))
+        ids = self._env_ids(env_ids, len(batch))
+        return self._checked(self.episodes.compute(self._features(batch), ids))
 
     @torch.no_grad()
     def observe(

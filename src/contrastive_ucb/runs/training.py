@@ -23,9 +23,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_origin
 
-from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.deep.config import BonusConfig, ExplorerConfig, RainbowConfig
 from contrastive_ucb.agents.deep.presets import ALGORITHMS, BONUSES, configure
 from contrastive_ucb.agents.simple.config import SimpleConfig, configure_simple
+from contrastive_ucb.bonus.config import intrinsic_kind
 from contrastive_ucb.core.checks import check_size, hint, kinds_of, typed
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import Event, JsonlListener
@@ -60,8 +61,8 @@ class Training:
     def __post_init__(self) -> None:
         check_size("steps", self.steps)
         check_size("seed", self.seed, least=0)
-        kinds, given = deep_kinds(), self.settings.items()
-        typed_settings = {key: typed(key, value, kinds.get(key, Any)) for key, value in given}
+        given = self.settings.items()
+        typed_settings = {key: typed(key, value, setting_kind(key, Any)) for key, value in given}
         object.__setattr__(self, "settings", typed_settings)
         object.__setattr__(self, "env", canonical_name(self.env))
 
@@ -74,6 +75,8 @@ class Training:
         config, settings = spec.config, dict(spec.config["agent"])
         bonus = settings.pop("bonus", {})
         settings |= {f"bonus.{name}": value for name, value in bonus.items()}
+        if (explorer := settings.pop("explorer", None)) is not None:
+            settings |= {"bonus.preset": "explorer", **explorer}
         name = env or config["env"]
         return cls(name, spec.agent, settings, config["steps"], spec.seed, spec.suite)
 
@@ -92,16 +95,32 @@ class Training:
     @property
     def bonus(self) -> str:
         """The bonus in words: the given preset, or the closest one, and the differences from it."""
-        if isinstance(self.config, SimpleConfig) or not self.config.bonus.is_on:
+        if isinstance(self.config, SimpleConfig):
+            return "none"
+        if self.config.explorer is not None:
+            return self._explorer_in_words(self.config.explorer)
+        if not self.config.bonus.is_on:
             return "none"
         values = asdict(self.config.bonus)
         changes: dict[str, list[str]] = {}
-        for name in [name for name in BONUSES if name != "none"]:
+        for name in [name for name in BONUSES if BONUSES[name].bonus.is_on]:
             preset = configure(self.algo, {"bonus.preset": name}, self.frame_shape).bonus
             differs = [key for key, value in asdict(preset).items() if values[key] != value]
             changes[name] = [f"{key}={values[key]}" for key in differs]
         nearest = min(changes, key=lambda name: len(changes[name]))
         return " ".join([nearest, *changes[nearest]])
+
+    def _explorer_in_words(self, explorer: ExplorerConfig) -> str:
+        """The preset, and the settings that differ from it; those of a bonus from its defaults."""
+        preset = configure(self.algo, {"bonus.preset": "explorer"}, self.frame_shape).explorer
+        assert preset is not None
+        words, name = ["explorer"], explorer.intrinsic.bonus
+        if name != preset.intrinsic.bonus:
+            words.append(f"intrinsic.bonus={name}")
+            preset = preset.changed({"intrinsic.bonus": name})
+        known = preset.flat
+        words += [f"{key}={x}" for key, x in explorer.flat.items() if known[key] != x]
+        return " ".join(words)
 
     def remarks(self, steps: int, env: FrameEnv | None = None, device: str = "cpu") -> list[str]:
         """Warnings about a run of so many steps: assumed returns, slow products, no updates."""
@@ -130,7 +149,12 @@ class Training:
         return remarks
 
     def spec(self) -> RunSpec:
-        config = {"env": self.env, "steps": self.steps, "agent": asdict(self.config)}
+        agent = asdict(self.config)
+        if "explorer" in agent:  # left out if there is none, as in runs of earlier versions
+            del agent["explorer"]
+            if (explorer := getattr(self.config, "explorer", None)) is not None:
+                agent["explorer"] = explorer.flat
+        config = {"env": self.env, "steps": self.steps, "agent": agent}
         task = re.sub("[^A-Za-z0-9._-]", "-", self.env)
         inputs = {"algo": self.algo, "env": self.env, "length": self.steps}
         inputs["settings"] = dict(self.settings)
@@ -313,7 +337,16 @@ class DeepSession:
 def deep_kinds() -> dict[str, Any]:
     """The type of every setting of the deep agents."""
     bonus = {f"bonus.{name}": kind for name, kind in kinds_of(BonusConfig).items()}
-    return {**kinds_of(SimpleConfig), **kinds_of(RainbowConfig), "bonus.preset": str, **bonus}
+    explorer = {f"explorer.{name}": kind for name, kind in kinds_of(ExplorerConfig).items()}
+    own = {**kinds_of(SimpleConfig), **kinds_of(RainbowConfig)}
+    return {**own, "bonus.preset": str, **bonus, **explorer}
+
+
+def setting_kind(key: str, default: Any) -> Any:
+    """The type of a setting, `default` if it is not known."""
+    if key.startswith("intrinsic."):
+        return intrinsic_kind(key.removeprefix("intrinsic."))
+    return deep_kinds().get(key, default)
 
 
 def read_settings(words: Sequence[str]) -> dict[str, Any]:
@@ -323,7 +356,7 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
         key, equals, text = word.partition("=")
         if not equals:
             raise ValueError(f"--set {word} has no value; write KEY=VALUE, such as n_step=3")
-        kind = deep_kinds().get(key, str)
+        kind = setting_kind(key, str)
         is_text = kind is str or get_origin(kind) is Literal
         value: Any = text if is_text else WORDS.get(text.lower(), text)
         if isinstance(value, str) and not is_text:
