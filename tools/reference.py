@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.deep.config import BonusConfig, ExplorerConfig, RainbowConfig
 from contrastive_ucb.agents.deep.presets import ALGORITHMS
 from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig, NeuralConfig
 from contrastive_ucb.agents.simple.config import SIZES, SimpleConfig
@@ -202,6 +202,7 @@ PARTS: dict[str, Callable[[], str]] = {
     ),
     "deep-settings": lambda: settings_table(RainbowConfig),
     "bonus-settings": lambda: settings_table(BonusConfig, prefix="bonus."),
+    "explorer-settings": lambda: settings_table(ExplorerConfig, prefix="explorer."),
     "simple-settings": simple_sizes,
     "agents": agents_table,
     "agent-settings": agent_settings,
