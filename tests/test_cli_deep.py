@@ -61,7 +61,7 @@ def test_algos_shows_every_algorithm_and_where_they_differ(
     assert main(["algos", "--json"]) == 0
     printed = capsys.readouterr()
     table, said = json.loads(printed.out), printed.err
-    assert table["algos"].keys() == {*DEEP_PRESETS, "simple"}
+    assert table["algos"].keys() == {*DEEP_PRESETS, "simple", "ppo"}
     assert table["algos"]["otr"]["settings"]["updates_per_step"] == 8
     assert "atoms" not in table["algos"]["otr"]["settings"]  # alike in all
     assert table["algos"]["curl"]["settings"]["curl_weight"] == 0.01  # on Pong

@@ -21,7 +21,10 @@ from typing import Any, get_args, get_type_hints
 from contrastive_ucb.agents.deep.config import BonusConfig, ExplorerConfig, RainbowConfig
 from contrastive_ucb.agents.deep.presets import ALGORITHMS
 from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig, NeuralConfig
+from contrastive_ucb.agents.ppo.config import PREFIX, PPOConfig
 from contrastive_ucb.agents.simple.config import SIZES, SimpleConfig
+from contrastive_ucb.bonus import BONUS_NAMES
+from contrastive_ucb.bonus.config import COMMON, IntrinsicConfig, bonus_settings
 from contrastive_ucb.cli import COMMANDS, main
 from contrastive_ucb.cli.solve import ENVIRONMENTS
 from contrastive_ucb.report.agent_table import differing_settings, rows
@@ -153,6 +156,24 @@ def simple_sizes() -> str:
     return _table(["setting", "full", "small", "meaning"], lines)
 
 
+def intrinsic_table() -> str:
+    """The weight of the intrinsic reward, and the settings of each bonus with their defaults."""
+    about = descriptions(IntrinsicConfig)
+    common = [
+        [f"`{PREFIX}{name}`", _value(getattr(IntrinsicConfig(), name)), about[name]]
+        for name in COMMON
+    ]
+    settings = {name: bonus_settings(name) for name in BONUS_NAMES}
+    names = dict.fromkeys(name for one in settings.values() for name in one)
+    lines = [
+        [f"`{PREFIX}{name}`"]
+        + [_value(one[name][1]) if name in one else "" for one in settings.values()]
+        for name in names
+    ]
+    first = _table(["setting", "default", "meaning"], common)
+    return f"{first}\n\n{_table(['setting', *(f'`{name}`' for name in settings)], lines)}"
+
+
 def agents_table() -> str:
     """The deep agents with their sources."""
     lines = [[f"`{name}`", one.what, one.source] for name, one in ALGORITHMS.items()]
@@ -204,6 +225,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "bonus-settings": lambda: settings_table(BonusConfig, prefix="bonus."),
     "explorer-settings": lambda: settings_table(ExplorerConfig, prefix="explorer."),
     "simple-settings": simple_sizes,
+    "ppo-settings": lambda: settings_table(PPOConfig),
+    "intrinsic-settings": intrinsic_table,
     "agents": agents_table,
     "agent-settings": agent_settings,
 }

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from figures import learning_curves, trajectories_figure  # noqa: E402
 from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: E402
+from minigrid_page import FIGURE, minigrid_groups, minigrid_page, success_curves  # noqa: E402
 from theory import TITLES, Facts  # noqa: E402
 
 import results  # noqa: E402
@@ -25,7 +26,7 @@ from contrastive_ucb.core.files import write_atomically  # noqa: E402
 from contrastive_ucb.report.plots import to_svg  # noqa: E402
 from results import Record, Records, read_records, runs_of  # noqa: E402
 
-FOLDERS = ("theory", "mdp", "games", "neural", "deep", "minatar")
+FOLDERS = ("theory", "mdp", "games", "neural", "deep", "minatar", "minigrid")
 Task = tuple[str, str, tuple[str, str], str, str]
 AGENTS, DEEP_AGENTS = ("contrastive-ucb", "no-bonus"), ("algorithm-1", "spr")
 EXPLORATION: list[Task] = [  # task, start of the names of its records, agents, unit, page
@@ -83,6 +84,8 @@ def pages() -> dict[Path, str]:
             "minatar": main_table(records, pages="../results", parts=[MINATAR]),
         },
     }
+    if groups := minigrid_groups(records):
+        data["results/minigrid"] = minigrid_page(groups)
     found = {}
     for name, own in data.items():
         folder, _, page = name.rpartition("/")
@@ -102,6 +105,8 @@ def figures() -> dict[Path, str]:
     records = read_records(*FOLDERS)
     drawn = learning_curves(records)
     drawn[Path("neural", "trajectories.svg")] = trajectories_figure(results.lock_runs(records))
+    if groups := minigrid_groups(records):
+        drawn[FIGURE] = success_curves(groups)
     return {ROOT / "results" / path: to_svg(figure) for path, figure in drawn.items()}
 
 

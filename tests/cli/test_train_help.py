@@ -6,6 +6,7 @@ import pytest
 
 from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
 from contrastive_ucb.agents.deep.presets import configure
+from contrastive_ucb.agents.ppo.config import PPOConfig
 from contrastive_ucb.agents.simple.config import SimpleConfig
 from contrastive_ucb.cli import main
 from contrastive_ucb.cli.train import _meanings as meanings
@@ -29,7 +30,8 @@ def test_the_help_has_the_common_options_and_fits_on_two_screens(
 
 
 @pytest.mark.parametrize(
-    ("settings", "prefix"), [(RainbowConfig, ""), (BonusConfig, "bonus."), (SimpleConfig, "")]
+    ("settings", "prefix"),
+    [(RainbowConfig, ""), (BonusConfig, "bonus."), (SimpleConfig, ""), (PPOConfig, "")],
 )
 def test_every_setting_is_shown_with_its_meaning(
     settings: type, prefix: str, capsys: pytest.CaptureFixture[str]
@@ -37,7 +39,7 @@ def test_every_setting_is_shown_with_its_meaning(
     said = " ".join(help_of_train(capsys, "--help-settings").split())
     found = meanings(settings)
     assert found.keys() == kinds_of(settings).keys()
-    for name in found.keys() - {"bonus"}:
+    for name in found.keys() - {"bonus", "intrinsic"}:
         key = re.escape(prefix + name)
         what = re.escape(takes(name, kinds_of(settings)[name]))
         assert re.search(rf" {key} \S+ {what} {re.escape(found[name])}", said), name

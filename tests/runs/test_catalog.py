@@ -3,6 +3,7 @@
 import runpy
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from contrastive_ucb.agents.deep.presets import ALGORITHMS
+from contrastive_ucb.bonus import BONUS_NAMES
 from contrastive_ucb.cli import solve as command
 from contrastive_ucb.cli import train as train_command
 from contrastive_ucb.cli.options import parse
@@ -67,7 +69,20 @@ def test_the_comparison_has_all_agents(monkeypatch: pytest.MonkeyPatch) -> None:
               for game in groups["GAMES"] for agent in ("spr", "paper")]  # fmt: skip
     wanted = of_train(groups["COMPARISON"].values()) | of_train((line, 3) for line in shared)
     assert identities("comparison") == wanted
-    assert {job.task.algo for job in experiment("comparison").jobs} == ALGORITHMS.keys()
+    compared = {job.task.algo for job in experiment("comparison").jobs}
+    assert compared == ALGORITHMS.keys() - {"ppo"}
+
+
+def test_the_minigrid_experiment_has_every_bonus(monkeypatch: pytest.MonkeyPatch) -> None:
+    name_of = kept("minigrid", monkeypatch)["name_of"]
+    jobs, tasks = experiment("minigrid").jobs, [job.task for job in experiment("minigrid").jobs]
+    assert {task.algo for task in tasks} == {"ppo"}
+    for env in {task.env for task in tasks if task.steps < 500_000}:
+        bonuses = {task.bonus.split()[0] for task in tasks if task.env == env}
+        assert bonuses == {"none", *BONUS_NAMES}
+    names = [name_of(job) for job in jobs]
+    assert set(Counter(names).values()) == {5}  # seeds
+    assert len(set(names)) == len({job.spec().identity() for job in jobs})
 
 
 def test_neural_experiments_are_among_the_results(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def _memory(folder: Path) -> dict[str, Any]:
     replay = load_weights(folder).trainer.agent.new_replay()
     state = load_checkpoint(latest_checkpoint(folder / "checkpoints"))["replay"]
     ReplayFiles(folder / "replay").load(replay, state)
-    return replay.state_dict()
+    return {} if replay is None else replay.state_dict()
 
 
 def same(one: Any, other: Any) -> None:

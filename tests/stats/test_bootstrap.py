@@ -17,6 +17,7 @@ from contrastive_ucb.stats.aggregate import (
 )
 from contrastive_ucb.stats.bootstrap import (
     Interval,
+    difference_interval,
     improvement_interval,
     interval,
     intervals,
@@ -164,3 +165,13 @@ def test_invalid_arguments() -> None:
     reordered = Scores("reordered", EVEN.tasks[::-1], EVEN.runs)
     with pytest.raises(UserError, match="order differs"):
         improvement_interval(EVEN, reordered)
+
+
+def test_difference_interval_resamples_both_sides_independently() -> None:
+    x, y = np.array([0.2, 0.5, 0.9, 0.7]), np.array([0.1, 0.3, 0.2])
+    sides = [Scores(name, ("task",), (runs,)) for name, runs in (("x", x), ("y", y))]
+    found = difference_interval(lambda runs: runs.mean((-2, -1)), *sides, resamples=20_000)
+    rng = np.random.default_rng(0)
+    drawn = [rng.choice(x, 4).mean() - rng.choice(y, 3).mean() for _ in range(20_000)]
+    assert found.estimate == pytest.approx(x.mean() - y.mean())
+    assert [found.low, found.high] == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.02)

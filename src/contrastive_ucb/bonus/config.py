@@ -76,6 +76,13 @@ class IntrinsicConfig:
         return {name: getattr(self, name) for name in COMMON} | dict(self.settings)
 
     @property
+    def text(self) -> str:
+        """The bonus and the settings that differ from its defaults."""
+        plain = IntrinsicConfig(self.bonus).flat
+        changes = (f"{name}={value}" for name, value in self.flat.items() if value != plain[name])
+        return " ".join([self.bonus, *changes])
+
+    @property
     def is_on(self) -> bool:
         return self.bonus != "none"
 
@@ -115,12 +122,12 @@ def bonus_settings(name: str) -> dict[str, tuple[Any, Any]]:
     return settings
 
 
-def intrinsic_kind(key: str) -> Any:
-    """The type of a setting of any bonus, to read it from text; unknown ones are text."""
-    if key in COMMON:
-        return kinds_of(IntrinsicConfig)[key]
-    kinds = (bonus_settings(name).get(key) for name in BONUS_NAMES)
-    return next((found[0] for found in kinds if found is not None), str)
+def setting_kind(name: str, bonus: str) -> Any:
+    """The type of a setting of this bonus, to read it from text; unknown ones are text."""
+    if name in COMMON:
+        return kinds_of(IntrinsicConfig)[name]
+    known = bonus_settings(bonus) if bonus in BONUS_NAMES else {}
+    return known[name][0] if name in known else str
 
 
 def _plain(kind: Any) -> Any:

@@ -80,7 +80,8 @@ class RewardNormalizer:
     """Divides intrinsic rewards by the standard deviation of their discounted return.
 
     As in RND (Burda et al. 2019), returns continue across episodes. Their moments are averages of
-    all values up to `horizon` calls, and exponential moving averages later.
+    all values up to `horizon` calls, and exponential moving averages later. The first bonuses can
+    be a thousand times as large as later ones, which disappear if the horizon is long.
 
     Args:
         n_envs: Number of environments.
@@ -88,7 +89,7 @@ class RewardNormalizer:
         horizon: Calls over which the moments are averaged.
     """
 
-    def __init__(self, n_envs: int, discount: float = 0.99, horizon: int = 10_000):
+    def __init__(self, n_envs: int, discount: float = 0.99, horizon: int = 500):
         self.returns = np.zeros(n_envs)
         self.discount, self.horizon = discount, horizon
         self.n_calls, self.mean, self.square = 0, 0.0, 0.0

@@ -33,9 +33,10 @@ def run(arguments: Sequence[str]) -> None:
     about += [[algo, info.what, info.source] for algo, info in ALGORITHMS.items()]
     lines = [
         text_table(about, numbers=False),
-        f"differences on {name} (SimPLe has other settings):",
+        f"differences on {name} (SimPLe and PPO have other settings):",
         text_table(rows(settings)),
-        "all except simple accept the UCB bonus: cucb train Pong --algo der --set bonus.scale=1",
+        "all except simple and ppo accept the UCB bonus: cucb train Pong --algo der --set"
+        " bonus.scale=1; ppo has intrinsic rewards: --set intrinsic.bonus=contrastive",
     ]
     agents = {
         algo: {"what": info.what, "source": info.source, "settings": settings.get(algo, {})}

@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from inspect import getsource
 from itertools import pairwise
 from pathlib import Path
@@ -35,11 +35,14 @@ class Train:
       MinAtar/Breakout-v1  MinAtar
       DeepSea-10           DeepSea with N = 10
       RichLock-12          RichLock with H = 12
+      MiniGrid-DoorKey-8x8-v0, contrastive_ucb/MultiRoom-N4-S5-Distractors-v0
+                           MiniGrid, the symbolic view only
       CartPole-v1, ...     any Gymnasium id with discrete actions, also module:id
 
     examples:
       cucb train DeepSea-10 --set bonus.preset=algorithm-1 hidden=128 --steps 10000
       cucb train MinAtar/Breakout-v1 --algo spr --steps 50000 --out runs/breakout
+      cucb train MiniGrid-MultiRoom-N4-S5-v1 --algo ppo --set intrinsic.bonus=contrastive
     """
 
     env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
@@ -161,6 +164,7 @@ def settings_help() -> str:
     """Every setting of --set with its default, what it takes, and what it means."""
     from contrastive_ucb.agents.deep.config import BonusConfig, ExplorerConfig, RainbowConfig
     from contrastive_ucb.agents.deep.presets import BONUSES, configure
+    from contrastive_ucb.agents.ppo.config import PREFIX, PPOConfig
     from contrastive_ucb.agents.simple.config import FULL, SimpleConfig
     from contrastive_ucb.bonus.config import IntrinsicConfig
     from contrastive_ucb.core.checks import kinds_of, takes
@@ -170,7 +174,7 @@ def settings_help() -> str:
         lines = []
         for name, kind in kinds_of(settings).items():
             value = getattr(config, name)
-            if name not in ("bonus", "explorer", "intrinsic"):  # listed below
+            if not is_dataclass(kind) and name not in ("explorer", "settings"):
                 text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
                 lines += _entry(f"{prefix}{name}", text, takes(name, kind), meanings[name])
         return lines
@@ -185,19 +189,16 @@ def settings_help() -> str:
         *_entry("bonus.preset", "paper", f"one of {', '.join(BONUSES)}", preset),
         *entries(config.bonus, BonusConfig, "bonus."),
         "",
-        "settings of the explorer, with their defaults in bonus.preset=explorer:",
+        "settings of the explorer, which bonus.preset=explorer switches on:",
         *entries(explorer, ExplorerConfig, "explorer."),
-        *entries(explorer.intrinsic, IntrinsicConfig, "intrinsic."),
-        *wrap(
-            f"settings of the bonus, with those of {explorer.intrinsic.bonus}: "
-            + ", ".join(f"intrinsic.{k}={x}" for k, x in explorer.intrinsic.settings.items()),
-            WIDTH,
-            initial_indent="  ",
-            subsequent_indent="      ",
-        ),
+        *entries(explorer.intrinsic, IntrinsicConfig, PREFIX),
         "",
         "settings of simple, which has no bonus, with their defaults in its size full:",
         *entries(FULL, SimpleConfig),
+        "",
+        "settings of ppo; those of each bonus are in docs/reference/deep-configuration.md:",
+        *entries(PPOConfig(), PPOConfig),
+        *entries(IntrinsicConfig(), IntrinsicConfig, PREFIX),
     ]
     return "\n".join(lines)
 

@@ -288,8 +288,10 @@ class ReplayFiles:
         self.folder, self.piece = folder, piece
         self.pieces: list[dict[str, Any]] = []  # of the last save or load, oldest first
 
-    def save(self, replay: Replay) -> dict[str, Any]:
+    def save(self, replay: Replay | None) -> dict[str, Any]:
         """Write the new entries and return the state for the checkpoint, which `load` takes."""
+        if replay is None:  # the agent has no replay memory
+            return {"pieces": []}
         oldest, now = replay.history.oldest, replay.history.now
         pieces = [piece for piece in self.pieces if piece["last"] > oldest]
         if pieces and pieces[-1]["last"] - pieces[-1]["first"] < self.piece:
@@ -308,8 +310,10 @@ class ReplayFiles:
         self.pieces = pieces
         return replay.live_state() | {"pieces": [dict(piece) for piece in pieces]}
 
-    def load(self, replay: Replay, state: Mapping[str, Any]) -> None:
+    def load(self, replay: Replay | None, state: Mapping[str, Any]) -> None:
         """Restore `replay` to the saved state; raises CheckpointError for a damaged file."""
+        if replay is None:
+            return
         replay.load_live_state(state)
         for piece in state["pieces"]:
             entries = safetensors.load(zlib.decompress(self.read(piece)))

@@ -33,3 +33,14 @@ for _env in (ContinuousMDP, DeepSea, Lock, LowRankMDP, RichLock, RiverSwim, Tabu
     gymnasium.register(
         id=f"contrastive_ucb/{_env.__name__}-v0", entry_point=f"{_env.__module__}:{_env.__name__}"
     )
+
+# The environments import minigrid, an optional dependency, when they are made.
+for _name, _task in (
+    ("MultiRoom-N4-S5", "MiniGrid-MultiRoom-N4-S5-v1"),
+    ("KeyCorridorS3R1", "MiniGrid-KeyCorridorS3R1-v0"),
+):
+    gymnasium.register(
+        id=f"contrastive_ucb/{_name}-Distractors-v0",
+        entry_point="contrastive_ucb.envs.minigrid:with_distractors",
+        kwargs={"task": _task},
+    )

@@ -64,7 +64,10 @@ class GymFrames(FrameEnv):
         self.n_actions, self._first_action = int(actions.n), int(actions.start)
         self._checked = ForeignEnv(self._env, name, self._place)
         spec = self._env.spec
-        self.has_time_limit = spec is not None and spec.max_episode_steps is not None
+        # MiniGrid truncates episodes by itself, after `max_steps`.
+        self.has_time_limit = hasattr(self._env.unwrapped, "max_steps") or (
+            spec is not None and spec.max_episode_steps is not None
+        )
         self._image = _image_shape(name, self._space)
         if self._image is None:
             self.frame_shape = (spaces.flatdim(self._space),)

@@ -5,6 +5,7 @@
 | `DeepSea-10`                                                    | DeepSea with N = 10       |
 | `RichLock-12`                                                   | RichLock with H = 12      |
 | `MinAtar/Breakout-v1`                                           | MinAtar                   |
+| `MiniGrid-DoorKey-8x8-v0`, `contrastive_ucb/...-Distractors-v0` | MiniGrid, the view only   |
 | any id of Gymnasium, also `module:Env-v0`                       | as registered             |
 | `Pong`, `road_runner`, `ALE/Pong-v5`, `PongNoFrameskip-v4`, ... | Atari 100K rules, any ROM |
 
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import gymnasium
 
@@ -90,6 +92,16 @@ def _has_minigrid() -> bool:
     return True
 
 
+def _is_minigrid(name: str) -> bool:
+    return name.startswith("MiniGrid-") or name.endswith("-Distractors-v0")
+
+
+def _symbolic(name: str) -> Any:
+    from contrastive_ucb.envs.minigrid import symbolic
+
+    return symbolic(name)
+
+
 DEEPSEA = EnvEntry(
     partial(_sized, "DeepSea", r"deep-?sea-(\d+)", "size"),
     frame_shape=lambda name: (_number(name) ** 2,),
@@ -116,6 +128,20 @@ MINATAR_GAMES = EnvEntry(
     modules=("minatar",),
     extra="minatar",
 )
+MINIGRID = EnvEntry(
+    lambda name: name if _is_minigrid(name) and _gymnasium_name(name) else None,
+    frame_shape=lambda name: (3, 7, 7),
+    make=lambda name, seed, role, **_: GymFrames(
+        name,
+        partial(_symbolic, name),
+        seed=seed,
+        role=role,
+        value_range=(0.0, 1.0),
+    ),
+    names=lambda: filter(_is_minigrid, gymnasium.registry),
+    modules=("minigrid",),
+    extra="minigrid",
+)
 GYMNASIUM = EnvEntry(
     _gymnasium_name,
     frame_shape=cache(lambda name: GymFrames(name).frame_shape),
@@ -130,7 +156,7 @@ ATARI = EnvEntry(
     modules=("ale_py", "cv2"),
     extra="atari",
 )
-REGISTRY = (DEEPSEA, RICH_LOCK, MINATAR_GAMES, GYMNASIUM, ATARI)  # searched in this order
+REGISTRY = (DEEPSEA, RICH_LOCK, MINATAR_GAMES, MINIGRID, GYMNASIUM, ATARI)  # searched in this order
 
 
 def entry_of(name: str) -> tuple[EnvEntry, str]:

@@ -21,12 +21,14 @@ from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 from contrastive_ucb.agents.deep.config import BonusConfig, ExplorerConfig, RainbowConfig
-from contrastive_ucb.agents.deep.presets import ALGORITHMS, BONUSES, configure
+from contrastive_ucb.agents.deep.presets import ALGORITHMS, BONUSES, EXPLORER_BONUS, configure
+from contrastive_ucb.agents.ppo.config import PREFIX, PPOConfig, configure_ppo
 from contrastive_ucb.agents.simple.config import SimpleConfig, configure_simple
-from contrastive_ucb.bonus.config import intrinsic_kind
+from contrastive_ucb.bonus.config import setting_kind
 from contrastive_ucb.core.checks import check_size, hint, kinds_of, typed
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import Event, JsonlListener
@@ -39,6 +41,11 @@ if TYPE_CHECKING:
     from contrastive_ucb.agents.deep.trainer import DeepTrainer
     from contrastive_ucb.envs.frames import FrameEnv
 
+TRAINERS: dict[type, str] = {  # imported on use, because they import torch
+    RainbowConfig: "contrastive_ucb.agents.deep.trainer:Trainer",
+    SimpleConfig: "contrastive_ucb.agents.simple.trainer:SimpleTrainer",
+    PPOConfig: "contrastive_ucb.agents.ppo.trainer:PPOTrainer",
+}
 LAST = 100  # training episodes whose mean return is in the summary
 WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("true", "yes", "on"), True),
@@ -61,8 +68,9 @@ class Training:
     def __post_init__(self) -> None:
         check_size("steps", self.steps)
         check_size("seed", self.seed, least=0)
-        given = self.settings.items()
-        typed_settings = {key: typed(key, value, setting_kind(key, Any)) for key, value in given}
+        kinds, given = deep_kinds(), self.settings.items()
+        # `IntrinsicConfig` gives its settings their types.
+        typed_settings = {key: typed(key, value, kinds.get(key, Any)) for key, value in given}
         object.__setattr__(self, "settings", typed_settings)
         object.__setattr__(self, "env", canonical_name(self.env))
 
@@ -77,6 +85,9 @@ class Training:
         settings |= {f"bonus.{name}": value for name, value in bonus.items()}
         if (explorer := settings.pop("explorer", None)) is not None:
             settings |= {"bonus.preset": "explorer", **explorer}
+        intrinsic = dict(settings.pop("intrinsic", {}))
+        given = intrinsic.pop("settings", {}) | intrinsic
+        settings |= {f"{PREFIX}{name}": value for name, value in given.items()}
         name = env or config["env"]
         return cls(name, spec.agent, settings, config["steps"], spec.seed, spec.suite)
 
@@ -85,16 +96,20 @@ class Training:
         return frame_shape_of(self.env)
 
     @cached_property
-    def config(self) -> RainbowConfig | SimpleConfig:
+    def config(self) -> RainbowConfig | SimpleConfig | PPOConfig:
         if self.algo not in ALGORITHMS:
             raise ValueError(f"no agent is called {self.algo!r}; {hint(self.algo, ALGORITHMS)}")
         if self.algo == "simple":
             return configure_simple(self.settings, self.frame_shape)
+        if self.algo == "ppo":
+            return configure_ppo(self.settings)
         return configure(self.algo, self.settings, self.frame_shape, self.env)
 
     @property
     def bonus(self) -> str:
         """The bonus in words: the given preset, or the closest one, and the differences from it."""
+        if isinstance(self.config, PPOConfig):
+            return self.config.intrinsic.text
         if isinstance(self.config, SimpleConfig):
             return "none"
         if self.config.explorer is not None:
@@ -125,8 +140,9 @@ class Training:
     def remarks(self, steps: int, env: FrameEnv | None = None, device: str = "cpu") -> list[str]:
         """Warnings about a run of so many steps: assumed returns, slow products, no updates."""
         remarks, config = [], self.config
-        has_atoms = isinstance(config, SimpleConfig) or config.distributional
-        if env and has_atoms and config.support is None and getattr(env, "guesses_range", False):
+        has_atoms = getattr(config, "distributional", True)
+        is_open = has_atoms and getattr(config, "support", ()) is None
+        if env and is_open and getattr(env, "guesses_range", False):
             low, high = env.value_range
             remarks.append(
                 f"returns of {self.env} are assumed to be between {low:g} and {high:g};"
@@ -139,8 +155,7 @@ class Training:
                 " has neither AVX-512 BF16 nor AMX; leave the setting out, or train on another"
                 " machine"
             )
-        # SimPLe also learns in a shorter last epoch.
-        warm_up = 0 if isinstance(config, SimpleConfig) else config.first_update
+        warm_up = getattr(config, "first_update", 0)
         if steps <= warm_up:
             remarks.append(
                 f"{steps} steps do not exceed the warm-up of {warm_up} steps, so nothing is"
@@ -172,13 +187,9 @@ class Training:
         """A new trainer with its environment; imports torch."""
         config = self.config
         env = make_deep_env(self.env, seed=self.seed, training=True, rules=config.atari)
-        if isinstance(config, SimpleConfig):
-            from contrastive_ucb.agents.simple.trainer import SimpleTrainer
-
-            return SimpleTrainer(env, config, self.seed, self.steps, device)
-        from contrastive_ucb.agents.deep.trainer import Trainer
-
-        return Trainer(env, config, self.seed, self.steps, device)
+        make = resolve_name(TRAINERS[type(config)])
+        trainer: DeepTrainer = make(env, config, self.seed, self.steps, device)
+        return trainer
 
     def summary(self, trainer: DeepTrainer) -> dict[str, Any]:
         """The summary of a run so far, without evaluations."""
@@ -189,7 +200,7 @@ class Training:
                 stacklevel=2,
             )
         latest = trainer.returns[-LAST:]
-        return {
+        summary = {
             "algo": self.algo,
             "env": self.env,
             "seed": self.seed,
@@ -199,6 +210,10 @@ class Training:
             "bonus": self.bonus,
             f"return_of_last_{LAST}": sum(latest) / len(latest) if latest else None,
         }
+        if isinstance(self.config, PPOConfig):
+            rewarded = sum(score > 0 for score in latest)
+            summary[f"success_of_last_{LAST}"] = rewarded / len(latest) if latest else None
+        return summary
 
 
 class DeepSession:
@@ -206,8 +221,6 @@ class DeepSession:
 
     Evaluations use their own environments and random streams, so they do not change training.
     """
-
-    is_complete = True  # a step at which the environment fails changes nothing
 
     def __init__(
         self,
@@ -235,6 +248,11 @@ class DeepSession:
     def step(self) -> int:
         """Environment steps so far."""
         return self.trainer.n_steps
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the state can be saved after the environment failed."""
+        return self.trainer.is_complete
 
     @property
     def position(self) -> int:
@@ -338,25 +356,26 @@ def deep_kinds() -> dict[str, Any]:
     """The type of every setting of the deep agents."""
     bonus = {f"bonus.{name}": kind for name, kind in kinds_of(BonusConfig).items()}
     explorer = {f"explorer.{name}": kind for name, kind in kinds_of(ExplorerConfig).items()}
-    own = {**kinds_of(SimpleConfig), **kinds_of(RainbowConfig)}
-    return {**own, "bonus.preset": str, **bonus, **explorer}
+    agents = {**kinds_of(SimpleConfig), **kinds_of(PPOConfig), **kinds_of(RainbowConfig)}
+    return {**agents, "bonus.preset": str, **bonus, **explorer}
 
 
-def setting_kind(key: str, default: Any) -> Any:
-    """The type of a setting, `default` if it is not known."""
-    if key.startswith("intrinsic."):
-        return intrinsic_kind(key.removeprefix("intrinsic."))
-    return deep_kinds().get(key, default)
+def kind_of(key: str, settings: Mapping[str, Any]) -> Any:
+    """The type of a setting; that of an intrinsic reward depends on the bonus among `settings`."""
+    if key.startswith(PREFIX):
+        bonus = settings.get(f"{PREFIX}bonus", EXPLORER_BONUS)
+        return setting_kind(key.removeprefix(PREFIX), bonus)
+    return deep_kinds().get(key, str)
 
 
 def read_settings(words: Sequence[str]) -> dict[str, Any]:
     """KEY=VALUE words as settings; `Training` checks them."""
     settings: dict[str, Any] = {}
-    for word in words:
+    for word in sorted(words, key=lambda word: not word.startswith(f"{PREFIX}bonus=")):
         key, equals, text = word.partition("=")
         if not equals:
             raise ValueError(f"--set {word} has no value; write KEY=VALUE, such as n_step=3")
-        kind = setting_kind(key, str)
+        kind = kind_of(key, settings)
         is_text = kind is str or get_origin(kind) is Literal
         value: Any = text if is_text else WORDS.get(text.lower(), text)
         if isinstance(value, str) and not is_text:

@@ -92,6 +92,26 @@ def improvement_interval(
     return percentile_interval(estimate, np.concatenate(drawn), level)
 
 
+def difference_interval(
+    statistic: Statistic,
+    x: Scores,
+    y: Scores,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Interval:
+    """The statistic of x minus that of y, with the runs of both resampled independently."""
+    values, drawn = [], []
+    for name, scores in (("x", x), ("y", y)):
+        runs = sorted_runs(scores)
+        task = np.arange(runs.shape[1])
+        draws = redraw(runs, resamples, stream(seed, f"bootstrap {name}"))
+        parts = [statistic(runs.ravel().take(index * len(task) + task)) for index in draws]
+        values.append(statistic(runs))
+        drawn.append(np.concatenate(parts))
+    return percentile_interval(values[0] - values[1], drawn[0] - drawn[1], level)
+
+
 def percentile_interval(estimate: Array, drawn: Array, level: float) -> Interval:
     """The middle `level` of the resampled statistics `drawn` (resamples, ...)."""
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)

@@ -4,7 +4,8 @@ Settings are resolved in this order; later ones override earlier ones:
 
     agent (for Atari) < single game < kind of frames < bonus preset < settings of the user
 
-`SimPLe` is not based on Rainbow; its settings are in `agents/simple/config.py`.
+SimPLe and PPO are not based on Rainbow; their settings are in `agents/simple/config.py` and
+`agents/ppo/config.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from contrastive_ucb.agents.deep.config import (
     BonusConfig,
     ExplorerConfig,
     RainbowConfig,
-    intrinsic_defaults,
 )
 from contrastive_ucb.bonus.config import IntrinsicConfig
 from contrastive_ucb.core.checks import check_names, hint
@@ -43,6 +43,7 @@ ALGORITHMS = {
     "otr": AlgorithmInfo("OTRainbow: no noisy layers and a replay ratio of 8", "Kielak 2020"),
     "rainbow": AlgorithmInfo("Rainbow as published, for 200 million frames", "Hessel et al. 2018"),
     "simple": AlgorithmInfo("SimPLe: PPO in a learned world model", "Kaiser et al. 2020"),
+    "ppo": AlgorithmInfo("PPO with any bonus as intrinsic reward", "Schulman et al. 2017"),
 }
 
 # Presets are differences from the defaults of RainbowConfig, which are those of the SPR paper. The
@@ -162,11 +163,14 @@ class BonusPreset:
     explorer: Callable[[], ExplorerConfig] | None = None
 
 
+EXPLORER_BONUS = "counts"
+
+
 def default_explorer() -> ExplorerConfig:
     """The explorer of the preset; a function, because checking a bonus imports torch."""
-    bonus = "elliptical"
-    settings = intrinsic_defaults(bonus) | {"of": "pair", "dim": 128, "ridge": 0.01}
-    return ExplorerConfig(IntrinsicConfig(bonus, scale=10.0, normalize=False, settings=settings))
+    settings = {"of": "pair", "keys": "exact"}
+    intrinsic = IntrinsicConfig(EXPLORER_BONUS, scale=1.0, normalize=False, settings=settings)
+    return ExplorerConfig(intrinsic)
 
 
 BONUSES: dict[str, BonusPreset] = {

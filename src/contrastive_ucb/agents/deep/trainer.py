@@ -1,7 +1,7 @@
 """The training loop of the Rainbow agents: one environment step, then the updates that follow it.
 
 `DeepTrainer` holds what all trainers share. `Trainer` trains Rainbow and its variants,
-`agents/simple/trainer.py` SimPLe.
+`agents/simple/trainer.py` SimPLe, `agents/ppo/trainer.py` PPO.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from contrastive_ucb.core.random_streams import restore_stream, stream, stream_s
 from contrastive_ucb.envs.frames import FrameEnv
 
 if TYPE_CHECKING:
+    from contrastive_ucb.agents.ppo.config import PPOConfig
+    from contrastive_ucb.agents.ppo.trainer import PPOAgent
     from contrastive_ucb.agents.simple.agent import Simple
     from contrastive_ucb.agents.simple.config import SimpleConfig
 
@@ -38,8 +40,10 @@ class DeepTrainer(ABC):
     """
 
     learner: type[Any]  # of `agent`
-    config: RainbowConfig | SimpleConfig
-    agent: Rainbow | Simple
+    config: RainbowConfig | SimpleConfig | PPOConfig
+    agent: Rainbow | Simple | PPOAgent
+    replay: Any  # None if the learner has no replay memory
+    is_complete = True  # whether the state can be saved after the environment failed
 
     def __init__(self, env: FrameEnv, config: Any, seed: int, steps: int, device: str = "cpu"):
         sizes = env.frame_shape, env.stack, env.n_actions, env.value_range

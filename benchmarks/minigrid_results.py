@@ -1,0 +1,82 @@
+"""Run the experiment `minigrid` and write its results to results/minigrid/.
+
+    .venv/bin/python benchmarks/minigrid_results.py [FOLDER [NAME ...]]
+
+FOLDER is the folder of the run folders, `runs` by default. NAMEs select the results whose names
+begin with them, such as multiroom-n4-s5 or doorkey-8x8-contrastive. Finished runs in the folder are
+reused, also those of `cucb sweep minigrid`. Each file has the command and, for every seed, the
+summary with the success rate at 20 points of the run.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from finite_results import ROOT, versions
+
+from contrastive_ucb.runs.grid import Job, experiment
+from contrastive_ucb.runs.pool import cores, run_local
+from contrastive_ucb.runs.spec import commands
+from contrastive_ucb.runs.store import RunFolder
+
+RESULTS = ROOT / "results" / "minigrid"
+RATE, POINTS = "charts/success_rate", 20  # the metric of the curves and their length
+
+
+def main() -> None:
+    runs, *chosen = sys.argv[1:] or ["runs"]
+    groups: dict[str, list[Job]] = {}
+    for job in experiment("minigrid").jobs:
+        groups.setdefault(name_of(job), []).append(job)
+    for word in chosen:
+        if not any(name.startswith(word) for name in groups):
+            sys.exit(f"unknown result {word!r}; choose from {', '.join(groups)}")
+    for name, jobs in groups.items():
+        if not chosen or name.startswith(tuple(chosen)):
+            print(jobs[0].command(), flush=True)
+            if errors := run_local(jobs, Path(runs), min(len(jobs), cores())):
+                sys.exit("\n".join(f"{path}: {error}" for path, error in errors.items()))
+            RESULTS.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(record(jobs, Path(runs)), indent=1)
+            (RESULTS / f"{name}.json").write_text(text + "\n")
+
+
+def name_of(job: Job) -> str:
+    """The task and the bonus, such as doorkey-8x8-counts-product."""
+    task = re.sub(r"^MiniGrid-|^contrastive_ucb/|-v\d+$", "", job.task.env)
+    return "-".join(re.findall("[a-z0-9]+", f"{task} {job.label}".lower()))
+
+
+def record(jobs: Sequence[Job], runs: Path) -> dict[str, Any]:
+    """What is kept of the runs of one task and bonus."""
+    (command,) = commands(jobs[0].words(), [job.seed for job in jobs], None)
+    return {
+        "command": f"{command} --json",
+        "label": jobs[0].label,
+        "runs": [with_curve(RunFolder(job.spec(), runs)) for job in jobs],
+        "versions": versions(),
+    }
+
+
+def with_curve(folder: RunFolder) -> dict[str, Any]:
+    """The summary of a run with its success rates instead of its folder."""
+    summary = {key: value for key, value in folder.summary().items() if key != "run_dir"}
+    return {**summary, "curve": curve(folder.metrics, summary["steps"])}
+
+
+def curve(metrics: Path, steps: int) -> list[float | None]:
+    """The success rate of the last 100 episodes at each twentieth of the run."""
+    rates: list[float | None] = [None] * POINTS
+    for line in metrics.read_text().splitlines():
+        event = json.loads(line)
+        first = -(-event["step"] * POINTS // steps) - 1  # the first point that is not earlier
+        if RATE in event:
+            rates[first:] = [round(event[RATE], 4)] * (POINTS - first)
+    return rates
+
+
+if __name__ == "__main__":
+    main()
