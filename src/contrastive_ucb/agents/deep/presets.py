@@ -224,6 +224,7 @@ FRAME_SETTINGS: dict[str, dict[str, Any]] = {
         "first_update": 100,  # 10 episodes of DeepSea with N = 10
         "bonus.room": 4.0,  # optimistic values are sums of bonuses, above any return
         "bonus.rebuild_every": 10,  # features change faster with the larger learning rate
+        "explorer.n_step": 1,  # as n_step
     },
 }
 EXPLORER = ("explorer.", "intrinsic.")  # beginnings of the names of the explorer's settings
@@ -256,6 +257,8 @@ def configure(
         explorer = None if preset.explorer is None else preset.explorer()
         config = replace(config, bonus=replace(preset.bonus, feature=feature), explorer=explorer)
         defaults |= {**preset.learner, **(preset.spr if config.spr_weight > 0 else {})}
+    if config.explorer is None:
+        defaults = {key: x for key, x in defaults.items() if not key.startswith(EXPLORER)}
     user = {key: value for key, value in settings.items() if key != "bonus.preset"}
     configured = _replace(config, {**defaults, **user})
     given = _replace(config, defaults).bonus
