@@ -78,12 +78,14 @@ class BonusConfig:
 
 # Training of the networks of a bonus in one environment; the defaults are for vectorized ones.
 TRAINING = {"every": 256, "steps": 8, "batch_size": 256}
+ERRORS = ("rnd", "icm", "disagreement")  # prediction errors have no natural scale
 
 
 def intrinsic_defaults(bonus: str) -> dict[str, Any]:
     """Settings of a bonus in which the explorer differs from the defaults of the bonus."""
     known = bonus_settings(bonus) if bonus in BONUS_NAMES else {}
-    return {name: value for name, value in TRAINING.items() if name in known}
+    training = {name: value for name, value in TRAINING.items() if name in known}
+    return {"normalize": bonus in ERRORS, **training}
 
 
 @dataclass(frozen=True)
