@@ -154,12 +154,14 @@ class BonusPreset:
 
     learner  settings of every agent
     spr      additional settings of agents with the SPR loss
+    vectors  additional settings for vectors, see `FRAME_SETTINGS`
     explorer  makes the settings of the explorer, if there is one
     """
 
     bonus: BonusConfig
     learner: Mapping[str, Any] = field(default_factory=dict)
     spr: Mapping[str, Any] = field(default_factory=dict)
+    vectors: Mapping[str, Any] = field(default_factory=dict)
     explorer: Callable[[], ExplorerConfig] | None = None
 
 
@@ -197,7 +199,17 @@ BONUSES: dict[str, BonusPreset] = {
         learner={"noisy": 0.0, "epsilon": (0.0, 0.0)},
     ),
     # The learner has no bonus; a second value function explores.
-    "explorer": BonusPreset(BonusConfig(), explorer=default_explorer),
+    "explorer": BonusPreset(
+        BonusConfig(),
+        vectors={
+            "hidden": 64,  # the wide layers for vectors are for features of a bonus
+            "mlp": (64,),
+            "explorer.n_step": 1,  # as n_step
+            "explorer.updates": 2,
+            "explorer.batch_size": 64,
+        },
+        explorer=default_explorer,
+    ),
 }
 
 
@@ -224,7 +236,6 @@ FRAME_SETTINGS: dict[str, dict[str, Any]] = {
         "first_update": 100,  # 10 episodes of DeepSea with N = 10
         "bonus.room": 4.0,  # optimistic values are sums of bonuses, above any return
         "bonus.rebuild_every": 10,  # features change faster with the larger learning rate
-        "explorer.n_step": 1,  # as n_step
     },
 }
 EXPLORER = ("explorer.", "intrinsic.")  # beginnings of the names of the explorer's settings
@@ -257,8 +268,8 @@ def configure(
         explorer = None if preset.explorer is None else preset.explorer()
         config = replace(config, bonus=replace(preset.bonus, feature=feature), explorer=explorer)
         defaults |= {**preset.learner, **(preset.spr if config.spr_weight > 0 else {})}
-    if config.explorer is None:
-        defaults = {key: x for key, x in defaults.items() if not key.startswith(EXPLORER)}
+        if frame_shape and choose_encoder(frame_shape) == "mlp":
+            defaults |= preset.vectors
     user = {key: value for key, value in settings.items() if key != "bonus.preset"}
     configured = _replace(config, {**defaults, **user})
     given = _replace(config, defaults).bonus
