@@ -106,6 +106,38 @@ def test_episodic_parts_are_those_of_the_visit_and_lifelong_ones_present() -> No
     assert explorer.rewards(replay, time) < before
 
 
+@pytest.mark.parametrize(
+    ("bonus", "settings"),
+    [
+        ("elliptical", PAIR),
+        ("counts", {"of": "pair", "keys": "exact"}),
+        ("contrastive", {"feature": "phi", "scope": "lifelong", "dim": 8}),
+    ],
+)
+def test_bonus_of_all_actions_is_that_of_each(bonus: str, settings: Any) -> None:
+    agent = learner(explorer=config(bonus, settings))
+    replay, _ = started(agent)
+    assert agent.explorer is not None
+    made: Any = agent.explorer.bonus
+    assert made.is_of_pair
+    seen = replay.history.observations(np.arange(5))
+    of_all = made.of_actions(seen)
+    for action in range(3):
+        each = made.lifelong(seen, np.full(5, action), seen)
+        np.testing.assert_allclose(of_all[:, action], each, rtol=1e-6)
+    assert len(set(of_all.round(6).ravel().tolist())) > 1
+
+
+@pytest.mark.slow
+def test_explorer_finds_the_treasure_of_deepsea() -> None:
+    """A random policy finds it in one of 256 episodes."""
+    settings = {"hidden": 16, "first_update": 50, "updates_per_step": 0.5, "explorer.updates": 4}
+    settings |= {"bonus.preset": "explorer", "explorer.share": 1.0}
+    trainer = Training("DeepSea-8", "rainbow", settings, 640, seed=100).trainer()
+    list(trainer.run(640))
+    assert sum(score > 0.5 for score in trainer.returns) >= 2
+
+
 def test_updates_of_q_int_reduce_its_loss() -> None:
     agent = learner(explorer=config(discount=0.0))
     replay, _ = started(agent)
