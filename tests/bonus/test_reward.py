@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from contrastive_ucb.bonus import IntrinsicReward, RewardNormalizer
 from contrastive_ucb.core.errors import UserError
 
+STEP = next(transitions("grid", 1))
+
 
 @pytest.mark.parametrize("discount", [0.0, 0.9, 0.99])
 def test_the_deviation_is_that_of_all_discounted_returns(discount: float) -> None:
@@ -72,3 +74,18 @@ def test_a_loaded_intrinsic_reward_continues_bit_for_bit(normalize: bool) -> Non
 def test_wrong_settings_are_errors(name: str, value: float) -> None:
     with pytest.raises(UserError, match=name):
         IntrinsicReward(make("counts"), **{name: value})
+
+
+@pytest.mark.parametrize("scope", ["lifelong", "product"])
+@pytest.mark.parametrize("n", [1, 2, N + 1])
+def test_a_changed_number_of_environments_is_an_error(scope: str, n: int) -> None:
+    """It changes no state. A single row once counted as one row of every environment."""
+    intrinsic = IntrinsicReward(make("rnd", scope=scope))
+    before = intrinsic.state_dict()
+    obs, actions, next_obs, dones = (np.resize(x, (n, *x.shape[1:])) for x in STEP)
+    with pytest.raises(UserError, match=f"n_envs={N}; pass env_ids, or .* n_envs={n}"):
+        intrinsic.step(obs, actions, next_obs, dones)
+    assert same(intrinsic.state_dict(), before)
+    ids = np.arange(n)[:N]
+    part = (x[: len(ids)] for x in (obs, actions, next_obs, dones))
+    assert intrinsic.step(*part, env_ids=ids).shape == ids.shape

@@ -241,7 +241,8 @@ class Bonus(ABC):
             env_ids: As for `compute`; each environment at most once.
         """
         batch = self._batch(obs, actions, next_obs)
-        self._observe(batch, self._features(batch), dones, self._env_ids(env_ids, len(batch)))
+        ids = self._env_ids(env_ids, len(batch), is_step=True)
+        self._observe(batch, self._features(batch), dones, ids)
 
     @torch.no_grad()
     def step(
@@ -265,7 +266,8 @@ class Bonus(ABC):
             Bonuses of shape (n,).
         """
         batch = self._batch(obs, actions, next_obs)
-        features, ids = self._features(batch), self._env_ids(env_ids, len(batch))
+        ids = self._env_ids(env_ids, len(batch), is_step=True)
+        features = self._features(batch)
         bonus = self._bonus(batch, features, ids)
         self._observe(batch, features, dones, ids)
         return bonus
@@ -378,9 +380,9 @@ class Bonus(ABC):
             raise UserError(f"actions must be in {self.action_space}, got {given.tolist()!r:.60}")
         return replace(batch, actions=indices)
 
-    def _env_ids(self, env_ids: NDArray[Any] | None, n: int) -> IntArray:
+    def _env_ids(self, env_ids: NDArray[Any] | None, n: int, is_step: bool = False) -> IntArray:
         if env_ids is None:
-            if n != self.n_envs and self.episodes is not None:
+            if n != self.n_envs and (is_step or self.episodes is not None):
                 raise UserError(
                     f"got {n} rows with n_envs={self.n_envs}; pass env_ids, or make the bonus with"
                     f" n_envs={n}"
