@@ -8,7 +8,6 @@ import pytest
 import torch
 from bonus_data import (
     ACTIONS,
-    NEVER,
     SCOPES,
     SHORT,
     SPACES,
@@ -184,6 +183,19 @@ def test_a_users_encoder_is_used_and_not_changed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("layer", [torch.nn.Dropout(), torch.nn.BatchNorm1d(6)])
+def test_an_encoder_whose_features_are_noisy_is_an_error(name: str, layer: torch.nn.Module) -> None:
+    encoder = torch.nn.Sequential(Flat(), layer).train()
+    with pytest.raises(UserError, match=r"encoder\.eval\(\)"):
+        make(name, encoder=encoder)
+    bonus = learned(name, encoder=encoder.eval(), scope="product")
+    for obs, actions, next_obs, dones in transitions("grid", 5):
+        bonuses = [bonus.compute(obs, actions, next_obs) for _ in range(2)]
+        assert np.array_equal(*bonuses)
+        assert np.array_equal(bonuses[0], bonus.step(obs, actions, next_obs, dones))
+
+
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("box", [spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (2, 2))])
 def test_continuous_actions(name: str, box: spaces.Box) -> None:
     bonus = learned(name, "vector", action_space=box, scope="product")
@@ -250,6 +262,16 @@ def test_a_divergent_training_is_an_error(name: str) -> None:
         _ = [bonus.step(*step) for step in steps]
 
 
+@pytest.mark.parametrize("device", ["gpu", "cuda", "cuda:1", torch.device("cuda")])
+def test_a_device_that_is_not_there_is_an_error(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match=r"'gpu'.*choose from|finds no CUDA; choose 'cpu'"):
+        make("rnd", device=device)
+    assert make("rnd", device="auto").device == make("rnd").device == torch.device("cpu")
+
+
 def test_unknown_names_and_scopes_are_errors() -> None:
     for call in (
         lambda: make_bonus("rdn", SPACES["grid"], ACTIONS),
@@ -307,4 +329,3 @@ def test_rare_cells_of_a_grid_have_larger_bonuses(name: str) -> None:
 def test_the_protocol_is_abstract() -> None:
     with pytest.raises(TypeError):
         Bonus(SPACES["grid"], ACTIONS)  # type: ignore[abstract]
-    assert NEVER.every > SHORT.every

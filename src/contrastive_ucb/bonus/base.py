@@ -35,6 +35,7 @@ from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_number, check_size, hint
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.core.runtime import choose_device
 
 Scope = Literal["lifelong", "episodic", "product"]
 
@@ -79,7 +80,8 @@ class Bonus(ABC):
         n_envs: Number of environments that share the bonus.
         seed: Of weights and of training.
         scope: "lifelong", "episodic" or "product".
-        device: Of the networks; matrices stay on the CPU in float64.
+        device: Of the networks: "cpu", "cuda", "cuda:1" or "auto". Matrices stay on the CPU in
+            float64.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class Bonus(ABC):
             raise UserError(f"no scope is called {scope!r}; {hint(scope, get_args(Scope))}")
         self.arrays, self.action_space = ObservationArrays(observation_space), action_space
         self.first_action, self.n_actions, self.action_shape = _actions(action_space)
-        self.n_envs, self.seed, self.scope, self.device = n_envs, seed, scope, torch.device(device)
+        self.n_envs, self.seed, self.scope, self.device = n_envs, seed, scope, _device(device)
         self.n_seen = 0
         self.episodes: Episodes | None = None
         self.training: Training | None = None
@@ -417,6 +419,13 @@ def _actions(space: spaces.Space[Any]) -> tuple[int, int | None, tuple[int, ...]
         f"actions of {space} are not supported; use Discrete or Box actions, for example with"
         " gymnasium.wrappers.TransformAction"
     )
+
+
+def _device(asked: torch.device | str) -> torch.device:
+    """The device cpu, cuda or one such as cuda:1; "auto" takes CUDA if it is available."""
+    kind, colon, number = str(asked).partition(":")
+    chosen = choose_device(kind)
+    return torch.device(f"{chosen}{colon}{number}" if chosen == kind else chosen)
 
 
 def as_array(features: Tensor) -> Array:
