@@ -254,6 +254,22 @@ def test_the_state_of_another_bonus_is_an_error(name: str) -> None:
         make(name, scope="lifelong").load_state_dict(state)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [{"dim": 6}, {"hidden": (7,)}, {"ridge": 2.0}]
+    + [{"training": Training(every=3 * N, memory=size)} for size in (10, 1000)],
+    ids=str,
+)
+def test_the_state_of_other_arguments_is_an_error(other: dict[str, Any]) -> None:
+    """A larger memory once took the missing transitions as zeros."""
+    saved = learned("contrastive")
+    for step in transitions("grid", 9):
+        saved.step(*step)
+    with pytest.raises(UserError, match="make the bonus with the same arguments") as error:
+        make("contrastive", **({"training": SHORT} | other)).load_state_dict(saved.state_dict())
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_divergent_training_is_an_error(name: str) -> None:
     bonus = make(name, training=Training(every=N, steps=50, batch_size=8, learning_rate=1e30))

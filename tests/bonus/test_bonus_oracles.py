@@ -122,6 +122,13 @@ def _coarse(x: dict[str, Any]) -> dict[str, Any]:
     return {"image": image, "direction": x["direction"] % 2}
 
 
+def test_both_zeros_of_a_vector_are_the_same_observation() -> None:
+    bonus = make_bonus("counts", spaces.Box(-1, 1, (2,)), ACTIONS, keys="exact")
+    zero = np.zeros((1, 2), np.float32)
+    bonus.step(zero, [1], zero, [False])
+    assert bonus.compute(zero, [1], -zero) == pytest.approx(1 / np.sqrt(2))
+
+
 @pytest.mark.parametrize("space", ["grid", "vector"])
 def test_hashed_counts_equal_counts_of_signs(space: str) -> None:
     bonus, visits = make("counts", space, keys="hash", bits=4), Counter[Any]()

@@ -68,6 +68,9 @@ def test_a_loaded_intrinsic_reward_continues_bit_for_bit(normalize: bool) -> Non
     assert same([one.step(*s) for s in steps[6:]], [other.step(*s) for s in steps[6:]])
     with pytest.raises(UserError, match="state_dict"):
         one.load_state_dict({"bonus": one.bonus.state_dict()})
+    unequal = IntrinsicReward(make("e3b", training=SHORT), normalize=not normalize)
+    with pytest.raises(UserError, match=f"normalize={normalize}"):
+        unequal.load_state_dict(one.state_dict())
 
 
 @pytest.mark.parametrize(("name", "value"), [("scale", -1.0), ("scale", float("nan"))])

@@ -28,7 +28,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contrastive_ucb.bonus.episodic import Episodes, EpisodicEllipses, ended
+from contrastive_ucb.bonus.episodic import Episodes, EpisodicEllipses
 from contrastive_ucb.bonus.memory import TransitionMemory, Transitions
 from contrastive_ucb.bonus.spaces import ObservationArrays
 from contrastive_ucb.core.arrays import Array, IntArray
@@ -303,7 +303,14 @@ class Bonus(ABC):
                 raise UserError(f"the saved bonus has {name} {state[name]}, this one {own}")
         self.n_seen = int(state["n_seen"])
         for name, part in self.parts.items():
-            part.load_state_dict(_detached(part, state[name]))
+            try:
+                part.load_state_dict(_detached(part, state[name]))
+            except (KeyError, RuntimeError, ValueError) as error:
+                reason = " ".join(str(error).split())
+                raise UserError(
+                    f"the saved {name} does not fit: {reason:.200}; make the bonus with the same"
+                    " arguments"
+                ) from error
 
     # --- Inside ---------------------------------------------------------------------------------
 
@@ -334,7 +341,7 @@ class Bonus(ABC):
         self._count(batch, features)
         if self.episodes is not None:
             self.episodes.observe(features, env_ids)
-            self.episodes.end(ended(flags, env_ids))
+            self.episodes.end(env_ids[flags.astype(bool)])
         before, self.n_seen = self.n_seen, self.n_seen + len(batch)
         if self.training is not None and self.memory is not None:
             self.memory.add(batch)

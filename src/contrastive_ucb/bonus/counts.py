@@ -126,8 +126,9 @@ class Counts(Bonus):
             parts = (np.packbits(as_array(self.planes(parts)) > 0, axis=1),)
         if self.of == "pair":
             parts = (*parts, batch.actions)
-        rows = [np.ascontiguousarray(x).reshape(len(batch), prod(x.shape[1:])) for x in parts]
-        content = np.concatenate([x.view(np.uint8) for x in rows], 1)
+        # Adding 0 gives -0.0 and 0.0 the same bytes.
+        rows = [(x + x.dtype.type(0)).reshape(len(batch), prod(x.shape[1:])) for x in parts]
+        content = np.concatenate([np.ascontiguousarray(x).view(np.uint8) for x in rows], 1)
         return [blake2b(row.tobytes(), digest_size=KEY_BYTES).digest() for row in content]
 
     def _lifelong(self, batch: Transitions, features: list[bytes]) -> Array:

@@ -139,6 +139,9 @@ class IntrinsicReward:
         """
         if not isinstance(state, Mapping) or state.keys() != {"bonus", "normalizer"}:
             raise UserError(f"state must be what state_dict() returned, got {state!r:.80}")
+        normalize = bool(state["normalizer"])
+        if normalize != (self.normalizer is not None):
+            raise UserError(f"the state was saved with normalize={normalize}; use the same")
         self.bonus.load_state_dict(state["bonus"])
         if self.normalizer is not None:
             self.normalizer.load_state_dict(state["normalizer"])
