@@ -32,7 +32,7 @@ from contrastive_ucb.bonus.episodic import Episodes, EpisodicEllipses
 from contrastive_ucb.bonus.memory import TransitionMemory, Transitions
 from contrastive_ucb.bonus.spaces import ObservationArrays
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.core.checks import check_number, check_size, hint
+from contrastive_ucb.core.checks import check_choice, check_number, check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import choose_device
@@ -94,8 +94,7 @@ class Bonus(ABC):
         device: torch.device | str = "cpu",
     ):
         check_size("n_envs", n_envs)
-        if scope not in get_args(Scope):
-            raise UserError(f"no scope is called {scope!r}; {hint(scope, get_args(Scope))}")
+        check_choice("scope", scope, get_args(Scope))
         self.arrays, self.action_space = ObservationArrays(observation_space), action_space
         self.first_action, self.n_actions, self.action_shape = _actions(action_space)
         self.n_envs, self.seed, self.scope, self.device = n_envs, seed, scope, _device(device)

@@ -147,6 +147,28 @@ class IntrinsicReward:
             self.normalizer.load_state_dict(state["normalizer"])
 
 
+class SavesBonus:
+    """The state of a wrapper."""
+
+    intrinsic: IntrinsicReward
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the bonus, without that of the environments.
+
+        Returns:
+            A dictionary of tensors, arrays and numbers.
+        """
+        return self.intrinsic.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what `state_dict` returned.
+
+        Args:
+            state: The dictionary.
+        """
+        self.intrinsic.load_state_dict(state)
+
+
 class RewardNormalizer:
     """Divides intrinsic rewards by the standard deviation of their discounted return.
 
