@@ -2,7 +2,7 @@
 
 | leaf of the observation space              | kind     | input of the network                     |
 |--------------------------------------------|----------|------------------------------------------|
-| Box, image with sides of at least 36       | `image`  | value / largest value, channels first    |
+| Box, uint8 or bool, sides of at least 36   | `image`  | value / largest value, channels first    |
 | Box, uint8, smaller grid                   | `grid`   | one-hot of the value, up to 16 values    |
 | Box, bool or uint8 of 0 and 1              | `binary` | value                                    |
 | Box, other                                 | `vector` | bounded entries scaled to [-1, 1], others|
