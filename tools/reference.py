@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.deep.config import BonusConfig, ExplorerConfig, RainbowConfig
 from contrastive_ucb.agents.deep.presets import ALGORITHMS
 from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig, NeuralConfig
 from contrastive_ucb.agents.ppo.config import PREFIX, PPOConfig
@@ -223,6 +223,7 @@ PARTS: dict[str, Callable[[], str]] = {
     ),
     "deep-settings": lambda: settings_table(RainbowConfig),
     "bonus-settings": lambda: settings_table(BonusConfig, prefix="bonus."),
+    "explorer-settings": lambda: settings_table(ExplorerConfig, prefix="explorer."),
     "simple-settings": simple_sizes,
     "ppo-settings": lambda: settings_table(PPOConfig),
     "intrinsic-settings": intrinsic_table,

@@ -41,6 +41,8 @@ def play(agent: Rainbow, replay: Replay, steps: int, rng: np.random.Generator) -
         terminated, truncated = bool(end[0]), bool(end[1] and not end[0])
         reward = float(rng.normal())
         replay.add(action, reward, _frame(replay, rng), terminated, truncated, **extras)
+        if agent.explorer is not None:
+            agent.explorer.observe(replay)
 
 
 def draw(agent: Rainbow, replay: Replay, rng: np.random.Generator) -> Batch:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.deep.config import BonusConfig, ExplorerConfig, RainbowConfig
 from contrastive_ucb.agents.deep.presets import configure
 from contrastive_ucb.agents.ppo.config import PPOConfig
 from contrastive_ucb.agents.simple.config import SimpleConfig
@@ -31,7 +31,13 @@ def test_the_help_has_the_common_options_and_fits_on_two_screens(
 
 @pytest.mark.parametrize(
     ("settings", "prefix"),
-    [(RainbowConfig, ""), (BonusConfig, "bonus."), (SimpleConfig, ""), (PPOConfig, "")],
+    [
+        (RainbowConfig, ""),
+        (BonusConfig, "bonus."),
+        (ExplorerConfig, "explorer."),
+        (SimpleConfig, ""),
+        (PPOConfig, ""),
+    ],
 )
 def test_every_setting_is_shown_with_its_meaning(
     settings: type, prefix: str, capsys: pytest.CaptureFixture[str]
@@ -39,7 +45,7 @@ def test_every_setting_is_shown_with_its_meaning(
     said = " ".join(help_of_train(capsys, "--help-settings").split())
     found = meanings(settings)
     assert found.keys() == kinds_of(settings).keys()
-    for name in found.keys() - {"bonus", "intrinsic"}:
+    for name in found.keys() - {"bonus", "explorer", "intrinsic"}:
         key = re.escape(prefix + name)
         what = re.escape(takes(name, kinds_of(settings)[name]))
         assert re.search(rf" {key} \S+ {what} {re.escape(found[name])}", said), name

@@ -85,6 +85,24 @@ def test_the_minigrid_experiment_has_every_bonus(monkeypatch: pytest.MonkeyPatch
     assert len(set(names)) == len({job.spec().identity() for job in jobs})
 
 
+def test_the_explorer_experiment_compares_bonuses_on_both_suites() -> None:
+    jobs = experiment("explorer").jobs
+    tasks = [job.task for job in jobs if isinstance(job.task, Training)]
+    seas = {size: Counter(x.bonus for x in tasks if x.env == f"DeepSea-{size}")
+            for size in (10, 20, 30, 50)}  # fmt: skip
+    seeds = {10: 10, 20: 10, 30: 10, 50: 3}
+    assert seas == {size: Counter({"explorer": n, "algorithm-1": n}) for size, n in seeds.items()}
+    games = [x for x in tasks if x.env.startswith("MinAtar/")]
+    assert len({x.env for x in games}) == 5
+    assert {x.settings["updates_per_step"] for x in games} == {0.25}
+    for name in ("contrastive", "rnd"):
+        explorers = [
+            x for x in games if x.bonus.split()[:2] == ["explorer", f"intrinsic.bonus={name}"]
+        ]
+        assert len(explorers) == 50
+    assert len({(job.spec().identity(), job.spec().seed) for job in jobs}) == len(jobs)
+
+
 def test_neural_experiments_are_among_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = kept("neural", monkeypatch)["EXPERIMENTS"].values()
     commands = [line.split()[1:] for line in lines if line.startswith("solve")]

@@ -51,6 +51,18 @@ TASKS = {
     **{algo: training(BREAKOUT, algo) for algo in DEEP_PRESETS if algo != "spr-ucb"},
     "a bonus on hidden features of DrQ": training(BREAKOUT, "drq", bonus__scale=1.0),
     "published, with a target network": training(bonus__preset="reference", target_every=4),
+    "explorer": training(bonus__preset="explorer"),
+    "explorer with learned features": training(
+        BREAKOUT,
+        bonus__preset="explorer",
+        explorer__target_every=3,
+        intrinsic__bonus="contrastive",
+        intrinsic__normalize=True,
+        intrinsic__every=8,
+        intrinsic__steps=1,
+        intrinsic__batch_size=8,
+        intrinsic__snapshot_every=1,
+    ),
 }
 
 

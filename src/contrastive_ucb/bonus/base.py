@@ -109,6 +109,11 @@ class Bonus(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(scope={self.scope!r}, {self.n_seen} transitions seen)"
 
+    @property
+    def is_of_pair(self) -> bool:
+        """Whether the bonus depends on (s, a) only, and `of_actions` computes it for all a."""
+        return False
+
     # --- What a subclass provides ---------------------------------------------------------------
 
     @abstractmethod

@@ -184,6 +184,10 @@ class Contrastive(Bonus):
         self.parts |= {"snapshot": self.snapshot, "ellipse": self.ellipse}
         self._measures_episodes(dim, episodic_ridge)
 
+    @property
+    def is_of_pair(self) -> bool:
+        return self.feature == "phi" and self.n_actions is not None
+
     @torch.no_grad()
     def of_actions(self, obs: Any) -> Array:
         """Compute the lifelong bonus of every action, with feature="phi".

@@ -116,6 +116,27 @@ class Counts(Bonus):
         if scope != "lifelong":
             self.episodes = self.parts["episodes"] = EpisodicVisits(n_envs)
 
+    @property
+    def is_of_pair(self) -> bool:
+        return self.of == "pair"
+
+    @torch.no_grad()
+    def of_actions(self, obs: Any) -> Array:
+        """Compute the lifelong bonus of every action, with of="pair".
+
+        Args:
+            obs: Observations (n, ...).
+
+        Returns:
+            Bonuses of shape (n, number of actions).
+        """
+        if self.of != "pair":
+            raise UserError("the bonus depends on the next observation; make it with of='pair'")
+        parts = self.arrays(obs)
+        n, actions = len(parts[0]), range(self._needs_discrete())
+        batches = [Transitions(parts, np.full(n, a, np.int64), parts) for a in actions]
+        return np.stack([self._lifelong(x, self._features(x)) for x in batches], axis=1)
+
     def _features(self, batch: Transitions) -> list[bytes]:
         parts = batch.next_obs if self.of == "next" else batch.obs
         if self.planes is not None:

@@ -159,6 +159,10 @@ class Elliptical(Bonus):
         rows, weight = torch.from_numpy(self._features(batch)), self.n_seen / max(1, len(batch))
         self.ellipse.rebuild(rows, torch.from_numpy(batch.actions), max(weight, 1.0))
 
+    @property
+    def is_of_pair(self) -> bool:
+        return self.of == "pair"
+
     @torch.no_grad()
     def of_actions(self, obs: Any) -> Array:
         """Compute the bonus of every action, with of="pair".

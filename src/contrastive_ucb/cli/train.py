@@ -162,11 +162,11 @@ def train_seeds(training: Training, options: Train) -> dict[str, Any]:
 
 def settings_help() -> str:
     """Every setting of --set with its default, what it takes, and what it means."""
-    from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
+    from contrastive_ucb.agents.deep.config import BonusConfig, ExplorerConfig, RainbowConfig
     from contrastive_ucb.agents.deep.presets import BONUSES, configure
     from contrastive_ucb.agents.ppo.config import PREFIX, PPOConfig
     from contrastive_ucb.agents.simple.config import FULL, SimpleConfig
-    from contrastive_ucb.bonus.config import COMMON, IntrinsicConfig
+    from contrastive_ucb.bonus.config import IntrinsicConfig
     from contrastive_ucb.core.checks import kinds_of, takes
 
     def entries(config: Any, settings: type, prefix: str = "") -> list[str]:
@@ -174,18 +174,24 @@ def settings_help() -> str:
         lines = []
         for name, kind in kinds_of(settings).items():
             value = getattr(config, name)
-            if not is_dataclass(kind) and (settings is not IntrinsicConfig or name in COMMON):
+            if not is_dataclass(kind) and name not in ("explorer", "settings"):
                 text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
                 lines += _entry(f"{prefix}{name}", text, takes(name, kind), meanings[name])
         return lines
 
     config = configure("spr-ucb", {})
+    explorer = configure("spr-ucb", {"bonus.preset": "explorer"}).explorer
+    assert explorer is not None
     preset = "The bonus and the settings of the learner that belong to it."
     lines = [
         "settings (--set KEY=VALUE ...) with their defaults in spr-ucb on Atari:",
         *entries(config, RainbowConfig),
         *_entry("bonus.preset", "paper", f"one of {', '.join(BONUSES)}", preset),
         *entries(config.bonus, BonusConfig, "bonus."),
+        "",
+        "settings of the explorer, which bonus.preset=explorer switches on:",
+        *entries(explorer, ExplorerConfig, "explorer."),
+        *entries(explorer.intrinsic, IntrinsicConfig, PREFIX),
         "",
         "settings of simple, which has no bonus, with their defaults in its size full:",
         *entries(FULL, SimpleConfig),

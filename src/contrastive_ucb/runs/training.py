@@ -24,8 +24,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal, get_origin
 
-from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
-from contrastive_ucb.agents.deep.presets import ALGORITHMS, BONUSES, configure
+from contrastive_ucb.agents.deep.config import BonusConfig, ExplorerConfig, RainbowConfig
+from contrastive_ucb.agents.deep.presets import ALGORITHMS, BONUSES, EXPLORER_BONUS, configure
 from contrastive_ucb.agents.ppo.config import PREFIX, PPOConfig, configure_ppo
 from contrastive_ucb.agents.simple.config import SimpleConfig, configure_simple
 from contrastive_ucb.bonus.config import setting_kind
@@ -83,6 +83,8 @@ class Training:
         config, settings = spec.config, dict(spec.config["agent"])
         bonus = settings.pop("bonus", {})
         settings |= {f"bonus.{name}": value for name, value in bonus.items()}
+        if (explorer := settings.pop("explorer", None)) is not None:
+            settings |= {"bonus.preset": "explorer", **explorer}
         intrinsic = dict(settings.pop("intrinsic", {}))
         given = intrinsic.pop("settings", {}) | intrinsic
         settings |= {f"{PREFIX}{name}": value for name, value in given.items()}
@@ -108,16 +110,32 @@ class Training:
         """The bonus in words: the given preset, or the closest one, and the differences from it."""
         if isinstance(self.config, PPOConfig):
             return self.config.intrinsic.text
-        if isinstance(self.config, SimpleConfig) or not self.config.bonus.is_on:
+        if isinstance(self.config, SimpleConfig):
+            return "none"
+        if self.config.explorer is not None:
+            return self._explorer_in_words(self.config.explorer)
+        if not self.config.bonus.is_on:
             return "none"
         values = asdict(self.config.bonus)
         changes: dict[str, list[str]] = {}
-        for name in [name for name in BONUSES if name != "none"]:
+        for name in [name for name in BONUSES if BONUSES[name].bonus.is_on]:
             preset = configure(self.algo, {"bonus.preset": name}, self.frame_shape).bonus
             differs = [key for key, value in asdict(preset).items() if values[key] != value]
             changes[name] = [f"{key}={values[key]}" for key in differs]
         nearest = min(changes, key=lambda name: len(changes[name]))
         return " ".join([nearest, *changes[nearest]])
+
+    def _explorer_in_words(self, explorer: ExplorerConfig) -> str:
+        """The preset, and the settings that differ from it; those of a bonus from its defaults."""
+        preset = configure(self.algo, {"bonus.preset": "explorer"}, self.frame_shape).explorer
+        assert preset is not None
+        words, name = ["explorer"], explorer.intrinsic.bonus
+        if name != preset.intrinsic.bonus:
+            words.append(f"intrinsic.bonus={name}")
+            preset = preset.changed({"intrinsic.bonus": name})
+        known = preset.flat
+        words += [f"{key}={x}" for key, x in explorer.flat.items() if known[key] != x]
+        return " ".join(words)
 
     def remarks(self, steps: int, env: FrameEnv | None = None, device: str = "cpu") -> list[str]:
         """Warnings about a run of so many steps: assumed returns, slow products, no updates."""
@@ -146,7 +164,12 @@ class Training:
         return remarks
 
     def spec(self) -> RunSpec:
-        config = {"env": self.env, "steps": self.steps, "agent": asdict(self.config)}
+        agent = asdict(self.config)
+        if "explorer" in agent:  # left out if there is none, as in runs of earlier versions
+            del agent["explorer"]
+            if (explorer := getattr(self.config, "explorer", None)) is not None:
+                agent["explorer"] = explorer.flat
+        config = {"env": self.env, "steps": self.steps, "agent": agent}
         task = re.sub("[^A-Za-z0-9._-]", "-", self.env)
         inputs = {"algo": self.algo, "env": self.env, "length": self.steps}
         inputs["settings"] = dict(self.settings)
@@ -332,14 +355,16 @@ class DeepSession:
 def deep_kinds() -> dict[str, Any]:
     """The type of every setting of the deep agents."""
     bonus = {f"bonus.{name}": kind for name, kind in kinds_of(BonusConfig).items()}
+    explorer = {f"explorer.{name}": kind for name, kind in kinds_of(ExplorerConfig).items()}
     agents = {**kinds_of(SimpleConfig), **kinds_of(PPOConfig), **kinds_of(RainbowConfig)}
-    return {**agents, "bonus.preset": str, **bonus}
+    return {**agents, "bonus.preset": str, **bonus, **explorer}
 
 
 def kind_of(key: str, settings: Mapping[str, Any]) -> Any:
     """The type of a setting; that of an intrinsic reward depends on the bonus among `settings`."""
     if key.startswith(PREFIX):
-        return setting_kind(key[len(PREFIX) :], settings.get(f"{PREFIX}bonus", "none"))
+        bonus = settings.get(f"{PREFIX}bonus", EXPLORER_BONUS)
+        return setting_kind(key.removeprefix(PREFIX), bonus)
     return deep_kinds().get(key, str)
 
 

@@ -6,11 +6,21 @@ string below a field is its description in `cucb train --help`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any, Literal
 
-from contrastive_ucb.core.checks import check_kinds, check_positive, check_range, check_size
+from contrastive_ucb.bonus import BONUS_NAMES
+from contrastive_ucb.bonus.config import COMMON, IntrinsicConfig, bonus_settings
+from contrastive_ucb.core.checks import (
+    check_kinds,
+    check_names,
+    check_number,
+    check_positive,
+    check_range,
+    check_size,
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,75 @@ class BonusConfig:
     @property
     def is_on(self) -> bool:
         return self.scale > 0
+
+
+# Training of the networks of a bonus in one environment; the defaults are for vectorized ones.
+TRAINING = {"every": 256, "steps": 8, "batch_size": 256}
+ERRORS = ("rnd", "icm", "disagreement")  # prediction errors have no natural scale
+
+
+def intrinsic_defaults(bonus: str) -> dict[str, Any]:
+    """Settings of a bonus in which the explorer differs from the defaults of the bonus."""
+    known = bonus_settings(bonus) if bonus in BONUS_NAMES else {}
+    training = {name: value for name, value in TRAINING.items() if name in known}
+    return {"normalize": bonus in ERRORS, **training}
+
+
+@dataclass(frozen=True)
+class ExplorerConfig:
+    """The decoupled explorer: a second value function Q_int, learned from an intrinsic reward."""
+
+    intrinsic: IntrinsicConfig
+    """The intrinsic reward; its settings start with `intrinsic.`"""
+    share: float = 0.5
+    """Share of the episodes in which the agent acts greedily in Q + beta (Q_int + b)."""
+    switch: float = 0.01
+    """Probability per step of drawing again who acts, learner or explorer."""
+    n_step: int = 3
+    """n of the n-step return of intrinsic rewards."""
+    discount: float = 0.99
+    """Discount factor of intrinsic rewards."""
+    updates: int = 1
+    """Updates of Q_int per update of the learner."""
+    batch_size: int = 32
+    """Transitions per update of Q_int."""
+    hidden: int = 128
+    """Units per hidden layer of Q_int."""
+    target_every: int = 1
+    """Updates of Q_int between copies to its target network; 1: no separate target network."""
+
+    def __post_init__(self) -> None:
+        check_kinds(self, "explorer.")
+        for name in ("n_step", "updates", "batch_size", "hidden", "target_every"):
+            check_size(f"explorer.{name}", getattr(self, name))
+        check_range(self, "explorer.", share=(0, 1), switch=(0, 1), discount=(0, 1))
+        if not self.intrinsic.is_on:
+            raise ValueError(
+                "the explorer needs intrinsic.bonus, got none; leave bonus.preset=explorer out"
+            )
+        check_number("intrinsic.scale", self.intrinsic.scale, positive=True)
+
+    @property
+    def flat(self) -> dict[str, Any]:
+        """All values by the names of their settings."""
+        own = {x.name: getattr(self, x.name) for x in fields(self) if x.name != "intrinsic"}
+        settings = {f"explorer.{name}": value for name, value in own.items()}
+        return settings | {f"intrinsic.{name}": x for name, x in self.intrinsic.flat.items()}
+
+    def changed(self, settings: Mapping[str, Any]) -> ExplorerConfig:
+        """The configuration with changed settings, whose names start with their prefix.
+
+        Another bonus has its own defaults, except for the settings that all bonuses have.
+        """
+        own, intrinsic = (
+            {key.removeprefix(prefix): x for key, x in settings.items() if key.startswith(prefix)}
+            for prefix in ("explorer.", "intrinsic.")
+        )
+        check_names((f"explorer.{name}" for name in own), self.flat)
+        known = self.intrinsic.flat
+        if intrinsic.get("bonus", self.intrinsic.bonus) != self.intrinsic.bonus:
+            known = {name: known[name] for name in COMMON} | intrinsic_defaults(intrinsic["bonus"])
+        return replace(self, **own, intrinsic=IntrinsicConfig.of(known | intrinsic))
 
 
 @dataclass(frozen=True)
@@ -172,6 +251,8 @@ class RainbowConfig:
     """Momentum of the moving averages that are CURL's key networks."""
     bonus: BonusConfig = field(default_factory=BonusConfig)
     """The UCB bonus."""
+    explorer: ExplorerConfig | None = None
+    """The decoupled explorer, switched on by `bonus.preset=explorer`."""
 
     def __post_init__(self) -> None:
         check_kinds(self)

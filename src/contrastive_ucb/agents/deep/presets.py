@@ -10,12 +10,17 @@ SimPLe and PPO are not based on Rainbow; their settings are in `agents/simple/co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import ceil, inf, prod
 from typing import Any
 
-from contrastive_ucb.agents.deep.config import BonusConfig, RainbowConfig
+from contrastive_ucb.agents.deep.config import (
+    BonusConfig,
+    ExplorerConfig,
+    RainbowConfig,
+)
+from contrastive_ucb.bonus.config import IntrinsicConfig
 from contrastive_ucb.core.checks import check_names, hint
 from contrastive_ucb.envs.frames import choose_encoder
 
@@ -149,11 +154,25 @@ class BonusPreset:
 
     learner  settings of every agent
     spr      additional settings of agents with the SPR loss
+    vectors  additional settings for vectors, see `FRAME_SETTINGS`
+    explorer  makes the settings of the explorer, if there is one
     """
 
     bonus: BonusConfig
     learner: Mapping[str, Any] = field(default_factory=dict)
     spr: Mapping[str, Any] = field(default_factory=dict)
+    vectors: Mapping[str, Any] = field(default_factory=dict)
+    explorer: Callable[[], ExplorerConfig] | None = None
+
+
+EXPLORER_BONUS = "counts"
+
+
+def default_explorer() -> ExplorerConfig:
+    """The explorer of the preset; a function, because checking a bonus imports torch."""
+    settings = {"of": "pair", "keys": "exact"}
+    intrinsic = IntrinsicConfig(EXPLORER_BONUS, scale=1.0, normalize=False, settings=settings)
+    return ExplorerConfig(intrinsic)
 
 
 BONUSES: dict[str, BonusPreset] = {
@@ -178,6 +197,18 @@ BONUSES: dict[str, BonusPreset] = {
     "algorithm-1": BonusPreset(
         BonusConfig(feature="hidden", pairs="visits", scale=0.1, ridge=0.01, optimistic=True),
         learner={"noisy": 0.0, "epsilon": (0.0, 0.0)},
+    ),
+    # The learner has no bonus; a second value function explores.
+    "explorer": BonusPreset(
+        BonusConfig(),
+        vectors={
+            "hidden": 64,  # the wide layers for vectors are for features of a bonus
+            "mlp": (64,),
+            "explorer.n_step": 1,  # as n_step
+            "explorer.updates": 2,
+            "explorer.batch_size": 64,
+        },
+        explorer=default_explorer,
     ),
 }
 
@@ -207,6 +238,7 @@ FRAME_SETTINGS: dict[str, dict[str, Any]] = {
         "bonus.rebuild_every": 10,  # features change faster with the larger learning rate
     },
 }
+EXPLORER = ("explorer.", "intrinsic.")  # beginnings of the names of the explorer's settings
 # Factor by which runs, and hence schedules, are shorter than Atari's 100,000 steps.
 SHORTER = {"atari": 1, "minatar": 10, "mlp": 20}
 
@@ -233,8 +265,11 @@ def configure(
             raise ValueError(f"no bonus is called {name!r}; {hint(str(name), BONUSES)}")
         preset = BONUSES[name]
         feature = preset.bonus.feature if config.distributional else "hidden"
-        config = replace(config, bonus=replace(preset.bonus, feature=feature))
+        explorer = None if preset.explorer is None else preset.explorer()
+        config = replace(config, bonus=replace(preset.bonus, feature=feature), explorer=explorer)
         defaults |= {**preset.learner, **(preset.spr if config.spr_weight > 0 else {})}
+        if frame_shape and choose_encoder(frame_shape) == "mlp":
+            defaults |= preset.vectors
     user = {key: value for key, value in settings.items() if key != "bonus.preset"}
     configured = _replace(config, {**defaults, **user})
     given = _replace(config, defaults).bonus
@@ -269,12 +304,21 @@ def frame_settings(agent: RainbowConfig, frame_shape: tuple[int, ...]) -> dict[s
 
 
 def _replace(config: RainbowConfig, settings: Mapping[str, Any]) -> RainbowConfig:
-    """The configuration with changed settings; those of the bonus start with "bonus."."""
-    known = {entry.name for entry in fields(RainbowConfig)} - {"bonus"}
+    """The configuration with changed settings; those of a part start with its name."""
+    explorer = {key: x for key, x in settings.items() if key.startswith(EXPLORER)}
+    if explorer and config.explorer is None:
+        key, value = next(iter(explorer.items()))
+        raise ValueError(
+            f"{key}={value} has no effect without an explorer; set bonus.preset=explorer"
+        )
+    known = {entry.name for entry in fields(RainbowConfig)} - {"bonus", "explorer"}
     known |= {f"bonus.{entry.name}" for entry in fields(BonusConfig)}
-    check_names(settings, {*known, "bonus.preset"})
-    learner = {key: value for key, value in settings.items() if not key.startswith("bonus.")}
-    bonus = {key[6:]: value for key, value in settings.items() if key.startswith("bonus.")}
+    others = {key: x for key, x in settings.items() if key not in explorer}
+    check_names(others, {*known, "bonus.preset"})
+    learner = {key: x for key, x in others.items() if not key.startswith("bonus.")}
+    bonus = {key[6:]: x for key, x in others.items() if key.startswith("bonus.")}
+    if config.explorer is not None:
+        learner["explorer"] = config.explorer.changed(explorer)
     return replace(config, **learner, bonus=replace(config.bonus, **bonus))
 
 

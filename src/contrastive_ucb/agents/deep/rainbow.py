@@ -37,6 +37,7 @@ from torch import Tensor, nn
 
 from contrastive_ucb.agents.deep.bonus import DeepBonus
 from contrastive_ucb.agents.deep.config import RainbowConfig
+from contrastive_ucb.agents.deep.explorer import Explorer
 from contrastive_ucb.agents.deep.network import (
     Inputs,
     Network,
@@ -100,6 +101,9 @@ class Rainbow:
             self.modules["lagged"] = self.lagged
         self.streams = {name: stream(seed, name) for name in STREAMS}
         self.bonus = DeepBonus(config, self.network, n_actions) if config.bonus.is_on else None
+        self.explorer: Explorer | None = None
+        if config.explorer is not None:
+            self.explorer = Explorer(config, config.explorer, self.inputs, n_actions, seed)
         self.optimizer = torch.optim.Adam(
             [x for x in self.network.parameters() if x.requires_grad],
             config.learning_rate,
@@ -112,6 +116,8 @@ class Rainbow:
     def new_replay(self) -> Replay:
         """An empty replay memory with the settings of this learner."""
         config = self.config
+        parts = [part for part in (self.bonus, self.explorer) if part is not None]
+        extras = {name: kind for part in parts for name, kind in part.extras.items()}
         return Replay(
             config.replay_capacity,
             self.frame_shape,
@@ -125,7 +131,7 @@ class Rainbow:
             cut=config.cut,
             new_priority=config.new_priority,
             draws=config.draws,
-            extras={} if self.bonus is None else self.bonus.extras,
+            extras=extras,
         )
 
     @torch.no_grad()
@@ -134,22 +140,29 @@ class Rainbow:
     ) -> tuple[int, dict[str, NDArray[np.floating]]]:
         """The greedy action for one observation (*shape), and the arrays to store with it.
 
-        Greedy in Q + bonus if the bonus is optimistic. A `forced` action replaces the greedy one;
-        the bonus counts it as well.
+        Greedy in Q + bonus if the bonus is optimistic, and in Q + beta (Q_int + b) without noise
+        while the explorer acts. A `forced` action replaces the greedy one; the bonus counts it as
+        well.
         """
+        extras = {} if self.explorer is None else self.explorer.blank
         stores_features = self.bonus is not None and bool(self.bonus.extras)
         if forced is not None and not stores_features:
-            return forced, {}  # without a pass through the network
+            return forced, extras  # without a pass through the network
         latent = self.network.encoder(self.inputs.plain(observation[None]))
         action = forced
         if action is None:
             if self.n_updates == 0 or self.config.noise_draws == "per-pass":
                 self._sample_noise()
-            q = self.network.q_values(latent)[0]
+            explores = self.explorer is not None and self.explorer.is_acting
+            q = self.network.q_values(latent, noisy=not explores)[0]
+            if self.explorer is not None and explores:
+                q = q + self.explorer.values(observation)
             if self.bonus is not None and self.config.bonus.optimistic:
                 q = q + self.bonus.of_all(latent)[0]
             action = int(self._argmax(q))
-        return action, self.bonus.visit(latent, action) if self.bonus and stores_features else {}
+        if self.bonus is not None and stores_features:
+            extras = extras | self.bonus.visit(latent, action)
+        return action, extras
 
     @torch.no_grad()
     def best(self, observations: Frames) -> IntArray:
@@ -183,6 +196,8 @@ class Rainbow:
             self.n_updates = number
             if self.bonus is not None:
                 self.bonus.after_update(number, replay, self._encode, self.streams["rebuild"])
+        if self.explorer is not None:
+            metrics |= self.explorer.update(replay)
         return metrics
 
     def _update(self, replay: Replay, batch: Batch) -> dict[str, float]:
@@ -310,8 +325,12 @@ class Rainbow:
 
     def check_finite(self) -> None:
         """Raise ArithmeticError if a weight is not finite."""
-        if broken := not_finite(self.network.state_dict()):
-            raise ArithmeticError(f"{broken} is not finite after update {self.n_updates}")
+        networks = (
+            [self.network] if self.explorer is None else [self.network, self.explorer.network]
+        )
+        for network in networks:
+            if broken := not_finite(network.state_dict()):
+                raise ArithmeticError(f"{broken} is not finite after update {self.n_updates}")
 
     def _sample_noise(self, shared: bool = False) -> None:
         """New noise for both networks, the same one if `shared`."""
@@ -340,6 +359,8 @@ class Rainbow:
             "streams": {name: stream_state(rng) for name, rng in self.streams.items()},
             "n_updates": self.n_updates,
         }
+        if self.explorer is not None:
+            state["explorer"] = self.explorer.state_dict()
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -348,5 +369,7 @@ class Rainbow:
         self.optimizer.load_state_dict(copy.deepcopy(dict(state["optimizer"])))
         if self.bonus is not None:
             self.bonus.load_state_dict(state["bonus"])
+        if self.explorer is not None:
+            self.explorer.load_state_dict(state["explorer"])
         self.streams = {name: restore_stream(rng) for name, rng in state["streams"].items()}
         self.n_updates = state["n_updates"]

@@ -171,12 +171,17 @@ class Trainer(DeepTrainer):
         return last + (first - last) * max(0.0, 1 - since / length) if length else last
 
     def choose(self) -> tuple[int, dict[str, Any]]:
+        if self.agent.explorer is not None:
+            history = self.replay.history
+            self.agent.explorer.choose_mode(begins=history.first == history.now)
         uniform = self.policy.random(2)
         forced = int(uniform[1] * self.env.n_actions) if uniform[0] < self.epsilon() else None
         return self.agent.act(self.replay.observation(), forced)
 
     def _step(self) -> dict[str, float]:
         values = self.take_step()
+        if self.agent.explorer is not None:
+            self.note(self.agent.explorer.observe(self.replay))
         history = self.replay.history
         if self.checks_support and history.first == history.now:  # an episode has ended
             self._check_support()
