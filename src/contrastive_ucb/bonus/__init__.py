@@ -13,6 +13,8 @@
 | `disagreement`| `Disagreement`| variance of predictions of the next features  |
 """
 
+from __future__ import annotations
+
 from dataclasses import fields, replace
 from importlib import import_module
 from inspect import signature
@@ -88,7 +90,7 @@ BONUS_NAMES = {
 }
 
 
-def make_bonus(name: str, observation_space: Any, action_space: Any, **settings: Any) -> Any:
+def make_bonus(name: str, observation_space: Any, action_space: Any, **settings: Any) -> Bonus:
     """Make the bonus with this name.
 
     Args:
@@ -115,11 +117,12 @@ def make_bonus(name: str, observation_space: Any, action_space: Any, **settings:
     return maker(observation_space, action_space, **settings)
 
 
-def bonus_class(name: str) -> Any:
+def bonus_class(name: str) -> type[Bonus]:
     """The class of the bonus with this name."""
     if name not in BONUS_NAMES:
         raise UserError(f"no bonus is called {name!r}; {hint(name, BONUS_NAMES)}")
-    return __getattr__(BONUS_NAMES[name])
+    maker: type[Bonus] = __getattr__(BONUS_NAMES[name])
+    return maker
 
 
 def __getattr__(name: str) -> Any:

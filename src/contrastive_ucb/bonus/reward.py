@@ -9,7 +9,7 @@ The wrappers for Gymnasium, vector environments and Stable-Baselines3 use it too
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ def intrinsic_reward(
     """The intrinsic reward of a wrapper, whose bonus is made here if it is given by name."""
     if isinstance(bonus, str):
         given = {**settings, "n_envs": n_envs, "seed": seed}
-        bonus = cast(Bonus, make_bonus(bonus, observation_space, action_space, **given))
+        bonus = make_bonus(bonus, observation_space, action_space, **given)
     elif not isinstance(bonus, Bonus):
         raise UserError(
             f"bonus must be one of {', '.join(BONUS_NAMES)} or a Bonus, got {bonus!r:.60}"
