@@ -209,6 +209,15 @@ def test_disagreement_is_the_variance_of_the_models() -> None:
         np.testing.assert_allclose(bonus.step(obs, actions, next_obs, dones), expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("space", SPACES)
+def test_untrained_models_disagree_as_much_as_features_differ(space: str) -> None:
+    bonus = make_bonus("disagreement", SPACES[space], ACTIONS, n_envs=N)
+    obs, actions, next_obs, _ = next(transitions(space, 1))
+    with torch.no_grad():
+        features = bonus.encoder(bonus.arrays(next_obs)).numpy()  # type: ignore[attr-defined]
+    assert bonus.lifelong(obs, actions, next_obs).mean() > np.square(features).mean()
+
+
 def slow_models(models: ForwardModels, phi: np.ndarray, action: np.ndarray) -> list[np.ndarray]:
     """The predictions of each model for one transition."""
     weights = [w.detach().double().numpy() for w in models.weights]

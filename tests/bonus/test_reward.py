@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bonus_data import SHORT, N, make, same, transitions
+from bonus_data import SCOPES, SHORT, N, make, same, transitions
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +53,25 @@ def test_an_intrinsic_reward_is_the_scaled_normalized_bonus(normalize: bool) -> 
         value = bonus.step(obs, actions, next_obs, dones)
         expected = 0.3 * (normalizer(value) if normalize else value)
         np.testing.assert_allclose(intrinsic.step(obs, actions, next_obs, dones), expected)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("scope", SCOPES)
+def test_replayed_rewards_have_the_present_scale_and_change_no_state(
+    scope: str, normalize: bool
+) -> None:
+    intrinsic = IntrinsicReward(make("e3b", scope=scope, training=SHORT), 0.3, normalize)
+    for step in transitions("grid", 6):
+        intrinsic.step(*step)
+    before, transition = intrinsic.state_dict(), STEP[:3]
+    deviation = 1.0 if intrinsic.normalizer is None else intrinsic.normalizer.deviation
+    assert (deviation != 1) == normalize
+    then = np.linspace(0.5, 2, N)  # the episodic part at the time of collection
+    factors = then * (1 if scope == "episodic" else intrinsic.bonus.lifelong(*transition))
+    rewards = intrinsic.replayed(*transition, then)
+    np.testing.assert_allclose(rewards, 0.3 * factors / deviation)
+    np.testing.assert_allclose(intrinsic.replayed(*transition) * then, rewards)
+    assert same(intrinsic.state_dict(), before)
 
 
 @pytest.mark.parametrize("normalize", [True, False])
