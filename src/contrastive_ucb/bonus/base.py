@@ -128,7 +128,7 @@ class Bonus(ABC):
         """Update lifelong counts."""
 
     def _loss(self, batch: Transitions) -> Tensor:
-        """The loss of the networks on a batch, for bonuses with `_learns`."""
+        """The loss of the networks on a batch, for bonuses with `_set_up_training`."""
         raise NotImplementedError
 
     def _trained(self, n_trainings: int) -> None:  # noqa: B027
@@ -136,13 +136,13 @@ class Bonus(ABC):
 
     # --- Setup ----------------------------------------------------------------------------------
 
-    def _measures_episodes(self, dim: int, ridge: float = 0.1) -> None:
+    def _set_up_episodes(self, dim: int, ridge: float = 0.1) -> None:
         """The episodic part is elliptical in features of `dim` entries, if the scope has one."""
         if self.scope != "lifelong":
             self.episodes = EpisodicEllipses(self.n_envs, dim, ridge)
             self.parts["episodes"] = self.episodes
 
-    def _learns(
+    def _set_up_training(
         self,
         network: nn.Module,
         training: Training,

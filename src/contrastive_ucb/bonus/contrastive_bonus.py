@@ -178,11 +178,11 @@ class Contrastive(Bonus):
             encoder,
         )
         self.features_network = network
-        self._learns(network, training)
+        self._set_up_training(network, training)
         self.snapshot = deepcopy(network).requires_grad_(False)
         self.ellipse = EllipticalBonus(dim, ridge=ridge)
         self.parts |= {"snapshot": self.snapshot, "ellipse": self.ellipse}
-        self._measures_episodes(dim, episodic_ridge)
+        self._set_up_episodes(dim, episodic_ridge)
 
     @property
     def is_of_pair(self) -> bool:

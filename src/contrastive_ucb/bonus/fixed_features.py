@@ -144,7 +144,7 @@ class Elliptical(Bonus):
             self.encoder.dim, ridge=ridge, blocks=self._needs_discrete() if of == "pair" else 1
         )
         self.parts |= {"encoder": self.encoder, "ellipse": self.ellipse}
-        self._measures_episodes(self.encoder.dim, episodic_ridge)
+        self._set_up_episodes(self.encoder.dim, episodic_ridge)
 
     @torch.no_grad()
     def rebuild(self, obs: Any, actions: Any, next_obs: Any) -> None:
