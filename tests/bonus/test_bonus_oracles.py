@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bonus_data import ACTIONS, NEVER, SPACES, N, make, rows, transitions
+from bonus_data import ACTIONS, NEVER, SPACES, TRAINED, N, make, rows, transitions
 from gymnasium import spaces
 
 from contrastive_ucb.bonus import Training, make_bonus
@@ -216,6 +216,19 @@ def test_untrained_models_disagree_as_much_as_features_differ(space: str) -> Non
     with torch.no_grad():
         features = bonus.encoder(bonus.arrays(next_obs)).numpy()  # type: ignore[attr-defined]
     assert bonus.lifelong(obs, actions, next_obs).mean() > np.square(features).mean()
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_errors_of_prediction_train_on_the_latest_transitions(name: str) -> None:
+    """RND and ICM; the others train on a sample of all transitions, which contains old ones."""
+    bonus = make(name, "vector", Training(every=10**9, memory=2 * N))
+    steps = list(transitions("vector", 20))
+    for step in steps:
+        bonus.step(*step)
+    (stored,) = bonus.memory.all().next_obs
+    latest = np.concatenate([step[2] for step in steps[-2:]]).astype(np.float32)
+    kept = set(map(tuple, stored)) == set(map(tuple, latest))
+    assert kept == (name in ("rnd", "icm"))
 
 
 def slow_models(models: ForwardModels, phi: np.ndarray, action: np.ndarray) -> list[np.ndarray]:
