@@ -26,7 +26,7 @@ FILES = {  # name: file under results/
     "games": "games/bench-games.json",
     "neural": "neural/bench.json",
     "deep": "deep/bench-deep.json",
-    "bonus": "bonus-bench.json",
+    "bonus": "minigrid/bench-bonus.json",
     "report": "report-bench.json",
     "stats": "stats-bench.json",
 }

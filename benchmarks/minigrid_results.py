@@ -3,7 +3,8 @@
     .venv/bin/python benchmarks/minigrid_results.py [FOLDER [NAME ...]]
 
 FOLDER is the folder of the run folders, `runs` by default. NAMEs select the results whose names
-begin with them, such as multiroom-n4-s5 or doorkey-8x8-contrastive. Finished runs in the folder are
+begin with them, such as multiroom-n4-s5 or doorkey-8x8-contrastive; `tuning` is the grid
+`benchmarks/minigrid_tuning.toml`, whose runs have other seeds. Finished runs in the folder are
 reused, also those of `cucb sweep minigrid`. Each file has the command and, for every seed, the
 summary with the success rate at 20 points of the run.
 """
@@ -17,12 +18,13 @@ from typing import Any
 
 from finite_results import ROOT, versions
 
-from contrastive_ucb.runs.grid import Job, experiment
+from contrastive_ucb.runs.grid import Job, experiment, read_grid
 from contrastive_ucb.runs.pool import cores, run_local
 from contrastive_ucb.runs.spec import commands
 from contrastive_ucb.runs.store import RunFolder
 
 RESULTS = ROOT / "results" / "minigrid"
+TUNING = ROOT / "benchmarks" / "minigrid_tuning.toml"
 RATE, POINTS = "charts/success_rate", 20  # the metric of the curves and their length
 
 
@@ -31,17 +33,18 @@ def main() -> None:
     groups: dict[str, list[Job]] = {}
     for job in experiment("minigrid").jobs:
         groups.setdefault(name_of(job), []).append(job)
+    groups["tuning"] = list(read_grid(TUNING).jobs)
     for word in chosen:
         if not any(name.startswith(word) for name in groups):
             sys.exit(f"unknown result {word!r}; choose from {', '.join(groups)}")
     for name, jobs in groups.items():
         if not chosen or name.startswith(tuple(chosen)):
-            print(jobs[0].command(), flush=True)
+            print(name, flush=True)
             if errors := run_local(jobs, Path(runs), min(len(jobs), cores())):
                 sys.exit("\n".join(f"{path}: {error}" for path, error in errors.items()))
             RESULTS.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(record(jobs, Path(runs)), indent=1)
-            (RESULTS / f"{name}.json").write_text(text + "\n")
+            found = (tuning if name == "tuning" else record)(jobs, Path(runs))
+            (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 def name_of(job: Job) -> str:
@@ -57,6 +60,29 @@ def record(jobs: Sequence[Job], runs: Path) -> dict[str, Any]:
         "command": f"{command} --json",
         "label": jobs[0].label,
         "runs": [with_curve(RunFolder(job.spec(), runs)) for job in jobs],
+        "versions": versions(),
+    }
+
+
+def tuning(jobs: Sequence[Job], runs: Path) -> dict[str, Any]:
+    """The settings that were tried, with the mean success rate over the run and at its end."""
+    rows = []
+    for job in jobs:
+        run = with_curve(RunFolder(job.spec(), runs))
+        rates = [rate or 0.0 for rate in run["curve"]]
+        bonus, scale, entropy = job.label.rsplit(", ", 2)
+        rows.append({
+            "bonus": bonus,
+            "scale": float(scale.removeprefix("scale ")),
+            "entropy": float(entropy.removeprefix("entropy ")),
+            "seed": job.seed,
+            "mean_success": round(sum(rates) / len(rates), 4),
+            "final_success": rates[-1],
+        })  # fmt: skip
+    return {
+        "command": "cucb sweep benchmarks/minigrid_tuning.toml",
+        "env": jobs[0].task.env,
+        "tried": rows,
         "versions": versions(),
     }
 

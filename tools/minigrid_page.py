@@ -102,6 +102,44 @@ def best_table(groups: Groups) -> str:
     return markdown_table(rows)
 
 
+def tuning_table(record: Record) -> str:
+    """The best of the settings that were tried for each bonus, and the range of all of them."""
+    rows = []
+    tried = record["tried"]
+    for bonus in dict.fromkeys(one["bonus"] for one in tried):
+        own = [one for one in tried if one["bonus"] == bonus]
+        best, level = max(own, key=_level), [one["mean_success"] for one in own]
+        rows.append({
+            "bonus": bonus,
+            "settings tried": str(len(own)),
+            "mean success rate over the run": f"{min(level):.2f} to {max(level):.2f}",
+            "best scale": f"{best['scale']:g}",
+            "best entropy": f"{best['entropy']:g}",
+            "its final success rate": f"{best['final_success']:.2f}",
+        })  # fmt: skip
+    return markdown_table(rows)
+
+
+def _level(one: Mapping[str, Any]) -> tuple[float, float]:
+    return one["mean_success"], one["final_success"]
+
+
+def cost_table(summary: Mapping[str, float]) -> str:
+    """Processor time per 1,000 environment steps of PPO and of each bonus."""
+    rows = []
+    for key, value in summary.items():
+        name = key.removesuffix("_ms_per_1000_steps")
+        if name in (key, "ppo_with_contrastive"):
+            continue
+        ratio = summary.get(f"{name}_over_ppo", 1.0)
+        rows.append({
+            "bonus": "PPO itself" if name == "ppo" else name,
+            "ms per 1,000 steps": f"{value:.3g}",
+            "relative to PPO": f"{ratio:.2f}",
+        })  # fmt: skip
+    return markdown_table(rows)
+
+
 def shown(found: Interval) -> str:
     return f"{float(found.estimate):.2f} ({float(found.low):.2f} to {float(found.high):.2f})"
 
@@ -121,8 +159,10 @@ def success_curves(groups: Groups) -> Figure:
     return panels(curves, styles=styles, xlabel="steps", ylabel="success rate")
 
 
-def minigrid_page(groups: Groups) -> dict[str, Any]:
+def minigrid_page(records: Records) -> dict[str, Any]:
     """What the template needs."""
+    groups = minigrid_groups(records)
+    tuned, costs = records.get("minigrid/tuning"), records.get("minigrid/bench-bonus")
     first = next(iter(groups.values()))
     return {
         "successes": success_table(groups),
@@ -131,4 +171,6 @@ def minigrid_page(groups: Groups) -> dict[str, Any]:
         "n_seeds": min(len(one["runs"]) for own in groups.values() for one in own.values()),
         "example": next(iter(first.values()))["command"],
         "bonus": BONUS,
+        "tuning": tuning_table(tuned) if tuned else "",
+        "costs": cost_table(costs["summary"]) if costs else "",
     }

@@ -87,8 +87,9 @@ def pages() -> dict[Path, str]:
             "minatar": main_table(records, pages="../results", parts=[MINATAR]),
         },
     }
-    if groups := minigrid_groups(records):
-        data["results/minigrid"] = minigrid_page(groups)
+    if minigrid_groups(records):
+        data["results/minigrid"] = minigrid = minigrid_page(records)
+        data["explanation/where-it-helps"] |= {"minigrid": minigrid}
     found = {}
     for name, own in data.items():
         folder, _, page = name.rpartition("/")

@@ -39,7 +39,7 @@ def cells(table, row):
 
 
 def test_tables_have_the_interquartile_means_and_differences():
-    page = minigrid_page(minigrid_groups(RECORDS))
+    page = minigrid_page(RECORDS)
     expected = (0.9 + 0.9 + 0.95) / 3  # without the smallest and the largest
     own = cells(page["successes"], ["contrastive"])
     assert own["MultiRoom-N4-S5"].startswith(f"{expected:.2f} (0.90 to ")
@@ -56,6 +56,29 @@ def test_the_best_bonus_and_its_equals():
     row = cells(table, ["MultiRoom-N4-S5"])
     assert row["largest IQM"].startswith(("contrastive", "counts"))
     assert row["not distinguishable from it"] in ("contrastive", "counts")
+
+
+def test_tuned_settings_have_the_largest_mean_success():
+    tried = [
+        {
+            "bonus": "rnd",
+            "scale": scale,
+            "entropy": 0.01,
+            "mean_success": mean,
+            "final_success": end,
+        }
+        for scale, mean, end in ((0.1, 0.2, 1.0), (0.3, 0.4, 0.9), (1.0, 0.4, 0.8))
+    ]
+    row = cells(minigrid_page({**RECORDS, "minigrid/tuning": {"tried": tried}})["tuning"], ["rnd"])
+    assert (row["settings tried"], row["best scale"]) == ("3", "0.3")
+    assert row["mean success rate over the run"] == "0.20 to 0.40"
+
+
+def test_costs_are_shown_relative_to_ppo():
+    costs = {"ppo_ms_per_1000_steps": 200.0, "rnd_ms_per_1000_steps": 60.0, "rnd_over_ppo": 0.3}
+    table = minigrid_page({**RECORDS, "minigrid/bench-bonus": {"summary": costs}})["costs"]
+    assert cells(table, ["rnd"])["relative to PPO"] == "0.30"
+    assert cells(table, ["PPO itself"])["ms per 1,000 steps"] == "200"
 
 
 def test_the_figure_has_a_panel_per_task_and_a_line_per_bonus():
