@@ -149,6 +149,15 @@ def test_hashed_counts_equal_counts_of_signs(space: str) -> None:
     assert 1 < len(visits) < STEPS * N
 
 
+@pytest.mark.parametrize(
+    ("space", "through_0"), [("grid", True), ("image", True), ("vector", False)]
+)
+def test_only_planes_of_vectors_do_not_pass_through_0(space: str, through_0: bool) -> None:
+    distances = make("counts", space, keys="hash").planes[1]
+    with torch.no_grad():
+        assert (distances(torch.zeros(1, distances.in_features)) == 0).all() == through_0
+
+
 def test_rnd_is_the_squared_error_of_whitened_inputs() -> None:
     bonus = make("rnd", "vector")
     past = [np.zeros((1, 2))]
