@@ -345,3 +345,11 @@ def test_rare_cells_of_a_grid_have_larger_bonuses(name: str) -> None:
 def test_the_protocol_is_abstract() -> None:
     with pytest.raises(TypeError):
         Bonus(SPACES["grid"], ACTIONS)  # type: ignore[abstract]
+
+
+@pytest.mark.parametrize("name", ["contrastive", "e3b", "icm", "rnd"])
+@pytest.mark.parametrize("hidden", [256, "256", (0,), (8.5,)])
+def test_widths_of_layers_are_a_list(name: str, hidden: Any) -> None:
+    env = gymnasium.make("CartPole-v1")
+    with pytest.raises(UserError, match="hidden"):
+        make_bonus(name, env.observation_space, env.action_space, hidden=hidden)

@@ -29,6 +29,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.frames import SMALLEST_ATARI
 from contrastive_ucb.representation.encoders import Encoder, linear
@@ -269,6 +270,10 @@ class ObservationEncoder(nn.Module):
         module: nn.Module | None = None,
     ):
         super().__init__()
+        if not isinstance(hidden, Sequence) or isinstance(hidden, str):
+            raise UserError(f"hidden must list layer widths, such as (256,), got {hidden!r}")
+        for width in hidden:
+            check_size("each width in hidden", width)
         self.paths = [leaf.path for leaf in leaves]
         if module is not None and not isinstance(module, nn.Module):
             raise UserError(
