@@ -351,5 +351,5 @@ def test_the_protocol_is_abstract() -> None:
 @pytest.mark.parametrize("hidden", [256, "256", (0,), (8.5,)])
 def test_widths_of_layers_are_a_list(name: str, hidden: Any) -> None:
     env = gymnasium.make("CartPole-v1")
-    with pytest.raises(UserError, match="hidden"):
+    with pytest.raises(ValueError, match="hidden"):
         make_bonus(name, env.observation_space, env.action_space, hidden=hidden)
