@@ -96,8 +96,9 @@ def tuning(jobs: Sequence[Job], runs: Path) -> dict[str, Any]:
 
 
 def with_curve(folder: RunFolder) -> dict[str, Any]:
-    """The summary of a run with its success rates instead of its folder."""
-    summary = {key: value for key, value in folder.summary().items() if key != "run_dir"}
+    """The summary of a run with its success rates, without its folder and evaluations."""
+    left_out = ("run_dir", "evaluation")  # the policy of training is what is compared
+    summary = {key: value for key, value in folder.summary().items() if key not in left_out}
     return {**summary, "curve": curve(folder.metrics, summary["steps"])}
 
 

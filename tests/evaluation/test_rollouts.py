@@ -136,6 +136,25 @@ def test_scores_against_a_slow_implementation(
     assert len(set(scores)) > 1
 
 
+class Drawn(Sum):
+    """Draws its actions, uniformly or always the best one."""
+
+    def __init__(self, is_uniform: bool):
+        super().__init__()
+        self.is_uniform = is_uniform
+
+    def probabilities(self, observations: Any) -> Any:
+        if self.is_uniform:
+            return np.full((len(observations), 4), 1 / 4)
+        return np.eye(4)[self.best(observations)]
+
+
+@pytest.mark.parametrize("is_uniform", [False, True])
+def test_stochastic_policies_draw_their_actions(is_uniform: bool, lives: None) -> None:
+    scores = evaluate(Drawn(is_uniform), "Lives", 5, 8, 0.0)
+    assert scores.tolist() == evaluate(Sum(), "Lives", 5, 8, float(is_uniform)).tolist()
+
+
 def test_long_episodes_are_cut(lives: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "LONGEST", 2)
     with pytest.warns(UserWarning, match="5 of 5 episodes of Lives .* within 2 steps .*TimeLimit"):

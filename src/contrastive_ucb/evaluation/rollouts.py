@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -66,6 +66,15 @@ class Player(Protocol):
         ...
 
 
+@runtime_checkable
+class StochasticPlayer(Player, Protocol):
+    """A policy whose actions are drawn in evaluation."""
+
+    def probabilities(self, observations: Frames) -> Array:
+        """Probabilities (B, A) of the actions for observations (B, stack * C, ...)."""
+        ...
+
+
 def evaluate(
     agent: Player,
     env_name: str,
@@ -94,9 +103,13 @@ def evaluate(
     scores, every_slot = np.zeros(episodes), slots
     while slots:
         frames = np.stack([slot.frames for slot in slots])  # (B, stack, C, ...)
-        actions = agent.best(frames.reshape(len(slots), -1, *frames.shape[3:]))
-        for slot, action in zip(slots, actions, strict=True):
-            slot.play(int(action), epsilon, scores)
+        seen = frames.reshape(len(slots), -1, *frames.shape[3:])
+        if isinstance(agent, StochasticPlayer):
+            choices = agent.probabilities(seen)
+        else:
+            choices = agent.best(seen)
+        for slot, choice in zip(slots, choices, strict=True):
+            slot.play(choice, epsilon, scores)
         slots = [slot for slot in slots if slot.episodes]
     if n_cut := sum(slot.n_cut for slot in every_slot):
         warnings.warn(
@@ -141,10 +154,20 @@ class _Slot:
         self.frames: Frames = np.zeros((env.stack, *env.frame_shape), env.reset().dtype)
         self.frames[-1] = env.frame  # as in replay, frames before the first one are zero
 
-    def play(self, best: int, epsilon: float, scores: Array) -> None:
-        """Take one step; if it ends an episode, store the score at the episode's index."""
-        uniform = self.random.random(2)
-        action = int(uniform[1] * self.env.n_actions) if uniform[0] < epsilon else best
+    def play(self, choice: Any, epsilon: float, scores: Array) -> None:
+        """Take one step; if it ends an episode, store the score at the episode's index.
+
+        choice  the best action, or the probabilities of all actions (A,)
+        """
+        uniform, n_actions = self.random.random(2), self.env.n_actions
+        if uniform[0] < epsilon:
+            action = int(uniform[1] * n_actions)
+        elif np.ndim(choice):
+            action = min(
+                int(np.searchsorted(np.cumsum(choice), uniform[1], "right")), n_actions - 1
+            )
+        else:
+            action = int(choice)
         step = self.env.step(action)
         cut = self.env.n_steps >= LONGEST
         self.n_cut += cut and not step.episode_over

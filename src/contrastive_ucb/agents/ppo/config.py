@@ -48,7 +48,7 @@ class PPOConfig:
     mlp: tuple[int, ...] = (64, 64)
     """Layer widths of the policy and of the value function, which have separate layers."""
     eval_epsilon: float = 0.0
-    """Fraction of uniform actions in evaluation, where the others are the most likely ones."""
+    """Fraction of uniform actions in evaluation, where the others are drawn from the policy."""
     intrinsic: IntrinsicConfig = field(default_factory=IntrinsicConfig)
     """The intrinsic reward; its settings start with `intrinsic.`"""
 

@@ -215,11 +215,17 @@ class PPOAgent:
 
     @torch.no_grad()
     def best(self, observations: Frames) -> IntArray:
-        """The most likely actions (B,) for observations (B, stack * C, ...), for evaluation."""
-        self.model.policy.set_training_mode(False)
-        rows = self.model.policy.obs_to_tensor(observations)[0]
-        chosen = self.model.policy.get_distribution(rows).mode()
-        return np.asarray(chosen.cpu())
+        """The most likely actions (B,) for observations (B, stack * C, ...)."""
+        return np.asarray(self.probabilities(observations).argmax(-1))
+
+    @torch.no_grad()
+    def probabilities(self, observations: Frames) -> Array:
+        """Probabilities (B, A) of the actions, from which evaluations draw."""
+        policy: Any = self.model.policy
+        policy.set_training_mode(False)
+        rows = policy.obs_to_tensor(observations)[0]
+        chances = policy.get_distribution(rows).distribution.probs
+        return np.asarray(chances.cpu(), dtype=np.float64)
 
     @torch.no_grad()
     def values(self, observation: Frames) -> tuple[Array, None]:
