@@ -204,6 +204,33 @@ def test_environments_seeds_and_states_must_match() -> None:
         agent.load_states([early, agent.state_of(1)])
 
 
+def test_the_drawn_policy_is_that_of_a_uniform_round() -> None:
+    agent = ContrastiveUCB([mdp()] * 200, seed=list(range(200)))
+    assert (agent.drawn.policy == 1 / A).all()
+    policies = []
+    for _ in range(6):
+        agent.round()
+        policies.append(agent.policies)
+    drawn = agent.drawn
+    for seed in range(200):
+        np.testing.assert_array_equal(drawn.policy[seed], policies[drawn.number[seed] - 1][seed])
+    counts = np.bincount(drawn.number, minlength=7)[1:]
+    expected = 200 / 6
+    assert ((counts - expected) ** 2 / expected).sum() < 20.5  # chi2 with 5 degrees: 99.9 %
+
+
+def test_the_summary_has_the_exact_gap_of_the_drawn_policy() -> None:
+    seeds = list(range(8))
+    agent = ContrastiveUCB([mdp(seed) for seed in seeds], seed=seeds)
+    result = agent.learn(30, progress=False)
+    assert len(set(agent.drawn.number)) > 3
+    for seed, summary in enumerate(result.summaries):
+        exact = suboptimality(mdp(seed), agent.drawn.policy[seed])
+        assert summary["drawn_gap"] == pytest.approx(exact, abs=1e-12)
+        assert summary["drawn_gap"] == result.gap[agent.drawn.number[seed] - 1, seed]
+        assert summary["average_regret"] == pytest.approx(result.gap[:, seed].mean())
+
+
 def test_predict_takes_observations_of_gymnasium() -> None:
     env = mdp()
     agent = play(ContrastiveUCB(env, seed=0), 3)
