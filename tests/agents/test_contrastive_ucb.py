@@ -30,7 +30,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "finite": {"function_class": "finite", "class_size": 5},
     "finite exact": {"function_class": "finite", "class_size": 5, "negatives": "exact"},
     "theory": {"schedule": "theory", "covariance": "averaged"},
+    "product": {"function_class": "product", "class_size": 4},
     "learned reward": {"reward": "learned", "tilt": 1.0},
+    "linear reward": {"reward": "linear"},
     "sparse": {},
     "sparse exact": {"negatives": "exact"},
     "sparse likelihood": {"algo": "rep-ucb"},
@@ -180,6 +182,57 @@ def test_learned_reward_converges_on_visited_pairs() -> None:
     assert (agent.model.rewards()[0][never] == 0).all()
     known = ContrastiveUCB(env, reward="known")
     np.testing.assert_array_equal(known.model.rewards()[0], env.rewards)
+
+
+def test_linear_reward_equals_a_regression_by_loops() -> None:
+    """The estimate and its width, from all visits and the features of the last fit."""
+    agent = ContrastiveUCB(mdp(), seed=2, reward="linear", alpha=0.4, reward_alpha=0.5, ridge=2.0)
+    known = ContrastiveUCB(mdp(), seed=2, reward="known", alpha=0.4, ridge=2.0)
+    play(agent, 8)
+    model = agent.model
+    phi, rewards, bonus = model.kernel.features[0], model.rewards()[0], model.bonus(model.kernel, 8)
+    known.model.load_states([model.state_of(0)])
+    without = known.model.bonus(model.kernel, 8)
+    for h in range(H):
+        gram, every, moment = 0.1 * np.eye(D), 2.0 * np.eye(D), np.zeros(D)
+        for z in range(S * A):
+            moment += phi[h, z] * model.reward_sums[0, h, z]
+            gram += model.visits[0, h, z] * np.outer(phi[h, z], phi[h, z])
+            every += model.visits[0, h, z] * np.outer(phi[h, z], phi[h, z])
+        weights, inverse = np.linalg.solve(gram, moment), np.linalg.inv(every)
+        for z in range(S * A):
+            where = 0, h, *divmod(z, A)
+            assert rewards[where[1:]] == pytest.approx(phi[h, z] @ weights, rel=1e-9, abs=1e-12)
+            width = 0.4 * 0.5 * np.sqrt(phi[h, z] @ inverse @ phi[h, z])
+            assert bonus[where] - without[where] == pytest.approx(width, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_one_hot_features_the_linear_reward_is_the_mean_of_the_pairs(seed: int) -> None:
+    base = LowRankMDP(3, 2, 2, 2, seed=seed, reward="linear")
+    one_hot = np.broadcast_to(np.eye(6).reshape(3, 2, 6), (2, 3, 2, 6))
+    env = TabularMDP.from_factors(one_hot, base.kernel.table(), rewards=base.rewards)
+    agents = [
+        play(ContrastiveUCB(env, seed=seed, algo="lsvi-ucb", reward=reward), 20)
+        for reward in ("linear", "learned")
+    ]
+    linear, mean = (agent.model for agent in agents)
+    np.testing.assert_allclose(linear.rewards(), mean.rewards(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(agents[0].bonus, agents[1].bonus, rtol=1e-9)
+
+
+def test_a_linear_reward_is_learned_also_at_pairs_without_visits() -> None:
+    """With the true features, d numbers per step are estimated instead of S A."""
+    env = LowRankMDP(30, 4, 2, 3, seed=1, reward="linear")
+    runs = {
+        reward: play(ContrastiveUCB(env, seed=0, algo="lsvi-ucb", reward=reward), 60).model
+        for reward in ("linear", "learned")
+    }
+    never = runs["linear"].visits.reshape(1, 3, 30, 4) == 0
+    assert never.sum() > 50
+    errors = {name: np.abs(run.rewards() - env.rewards)[never] for name, run in runs.items()}
+    assert errors["linear"].max() < 0.1
+    assert errors["learned"].mean() > 0.2
 
 
 def test_a_nan_in_the_model_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

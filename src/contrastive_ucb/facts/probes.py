@@ -4,7 +4,6 @@
 |--------------------|-----------------|-----------------------------------------------------------|
 | near-optimism      | `Optimism`      | V-bar_1 - V* and the allowed bias (l.1093, E5)            |
 | Lemma stat-err     | `Recovery`      | zeta and xi relative to their bound (l.317)               |
-| Definition of F    | `ProductClass`  | a class F = Psi x Phi that contains the truth (l.195)     |
 | beta_h^k           | `Spread`        | whether the bonus differs between pairs (l.145, E1)       |
 | Lemma logdet-tele  | `Potential`     | both sides, with the true features (l.1814)               |
 | maximum likelihood | `SameData`      | three models fitted to the data of one agent (l.1800)     |
@@ -19,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -44,7 +42,6 @@ from contrastive_ucb.runs.session import Probe, Session
 
 Figures = dict[str, Array]
 FUTURE_ROUNDS = np.logspace(0, 12, 12 * 20 + 1)  # twenty per decade
-SHARES = (0.05, 0.8)  # of random factors in the nearest and the farthest wrong candidate
 
 
 class Optimism(Probe):
@@ -168,60 +165,6 @@ def future_spread(agent: Learner[Any], k: float) -> Array:
     chol = cholesky(covariance(phi, visits, ridge, divisor))
     beta = bonus(elliptical_width(phi, chol), scale, 2.0 * agent.batch.horizon)  # (B, H, Z)
     return np.asarray((beta.amax(-1) - beta.amin(-1)).amax(-1).numpy())
-
-
-class ProductClass(Probe):
-    """Replaces the finite class of the agent by a product Psi x Phi of the same size."""
-
-    def __init__(self, session: Session):
-        super().__init__(session)
-        agent = session.agent
-        measures = agent.batch.kernel.measures
-        pairs = [
-            product_class(
-                Kernel(features, None if measures is None else measures[at]),
-                agent.negatives,
-                agent.config.class_size,
-                stream(seed, "class"),
-            )
-            for at, (seed, features) in enumerate(
-                zip(agent.seeds, agent.batch.kernel.features, strict=True)
-            )
-        ]
-        phi, psi = (np.stack(part) for part in zip(*pairs, strict=True))
-        exact = agent.config.negatives == "exact"
-        agent.model.representation = FiniteModel(phi, psi, agent.negatives, exact)
-
-
-def product_class(
-    kernel: Kernel, negatives: Array, size: int, generator: np.random.Generator
-) -> tuple[Array, Array]:
-    """All pairs of sqrt(size) features and sqrt(size) measures, including the true ones (l.195).
-
-    Every phi(z) is in the simplex, so its norm is at most 1, and psi(s') = measure(s') / P^-(s')
-    has norm at most sqrt(d) / C_S^-. The conditions of the definition hold by construction.
-
-    kernel   (H, Z, d), (H, d, S) of one seed; returns phi (M, H, Z, d), psi (M, H, d, S)
-    """
-    side = isqrt(size)
-    if side**2 != size or side < 2:
-        raise ValueError(f"class_size is {size}; a product class needs a square: 4, 9, 16, ...")
-    if kernel.measures is None:
-        raise ValueError("a product class needs the true factors; use a low-rank environment")
-    phis = _candidates(kernel.features, side, generator)
-    psis = _candidates(kernel.measures, side, generator) / negatives
-    return np.repeat(phis, side, axis=0), np.tile(psis, (side, 1, 1, 1))
-
-
-def _candidates(true: Array, count: int, generator: np.random.Generator) -> Array:
-    """The true factor at a random position among its mixtures with random factors.
-
-    true  (H, m, n) whose rows are distributions; returns (count, H, m, n)
-    """
-    shares = generator.permutation(np.append(np.geomspace(*SHARES, count - 1), 0.0))
-    others = generator.dirichlet(np.ones(true.shape[-1]), (count, *true.shape[:-1]))
-    share = shares[:, None, None, None]
-    return np.asarray((1 - share) * true + share * others)
 
 
 class SameData(Probe):
