@@ -61,6 +61,23 @@ def test_recovery_compares_with_the_bound_of_its_own_round() -> None:
         np.testing.assert_allclose(seen["xi_over_bound"], played.figures["xi"] / bound)
 
 
+def test_the_drawn_policy_is_compared_with_the_mean_of_all_rounds_also_after_a_resume() -> None:
+    probe = "contrastive_ucb.facts.probes:DrawnPolicy"
+    envs = [LowRankMDP(**SIZES, seed=seed) for seed in range(2)]
+    sessions = [Session(ContrastiveUCB(envs, seed=[0, 1]), [probe]) for _ in range(2)]
+    gaps = np.stack([played.figures["gap"] for played in play(sessions[0], 9)])
+    play(sessions[1], 4)
+    resumed = Session(ContrastiveUCB(envs, seed=[0, 1]), [probe])
+    resumed.load_states([sessions[1].state_of(seed) for seed in range(2)])
+    play(resumed, 9)
+    for session in (sessions[0], resumed):
+        for seed in range(2):
+            mean = sum(gaps[:, seed]) / 9
+            share = sum(gap <= mean for gap in gaps[:, seed]) / 9
+            assert 0 < share < 1
+            assert session.summary(seed)["drawn_within_average"] == pytest.approx(share)
+
+
 def test_the_printed_covariance_keeps_the_bonus_at_its_cap() -> None:
     """Erratum E1. With the plain sum the bonus falls below the cap after very many rounds."""
     ends = {}

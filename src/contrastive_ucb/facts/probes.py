@@ -3,6 +3,7 @@
 | paper              | probe           |                                                           |
 |--------------------|-----------------|-----------------------------------------------------------|
 | near-optimism      | `Optimism`      | V-bar_1 - V* and the allowed bias (l.1093, E5)            |
+| pi^                | `DrawnPolicy`   | how often a drawn policy has at most the mean gap (l.227) |
 | Lemma stat-err     | `Recovery`      | zeta and xi relative to their bound (l.317)               |
 | beta_h^k           | `Spread`        | whether the bonus differs between pairs (l.145, E1)       |
 | Lemma logdet-tele  | `Potential`     | both sides, with the true features (l.1814)               |
@@ -72,6 +73,32 @@ class Recovery(Probe):
             "zeta_over_bound": figures["zeta"] / bound,
             "xi_over_bound": figures["xi"] / bound,
         }
+
+
+class DrawnPolicy(Probe):
+    """The share of the K rounds whose policy has at most the mean gap of all K rounds.
+
+    It is the probability that the uniformly drawn policy is epsilon-optimal, where epsilon is what
+    the theorem bounds.
+    """
+
+    def __init__(self, session: Session):
+        super().__init__(session)
+        self.gaps: list[Array] = []  # of each round, (B,)
+
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
+        self.gaps.append(figures["gap"])
+        return {}
+
+    def totals(self) -> Figures:
+        gaps = np.stack(self.gaps)  # (K, B)
+        return {"drawn_within_average": (gaps <= gaps.mean(0)).mean(0)}
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        return {"gaps": np.stack(self.gaps)[:, seed]}
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        self.gaps = list(np.stack([state["gaps"] for state in states], axis=1))
 
 
 class Potential(Probe):
