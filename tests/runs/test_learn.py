@@ -104,6 +104,18 @@ def test_the_last_save_wins(tmp_path: Path) -> None:
     assert (cu.load(tmp_path).seeds, cu.load(tmp_path).n_rounds) == ([2], 4)
 
 
+def test_a_saved_agent_of_an_earlier_version_is_an_error_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state has no drawn policy, and loading it was a KeyError."""
+    saved = tuple(name for name in cu.ContrastiveUCB.saved if name != "drawn")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(cu.ContrastiveUCB, "saved", saved)
+        cu.ContrastiveUCB(small(), seed=0).save(tmp_path)
+    with pytest.raises(UserError, match=r"does not fit this version .*train the agent again"):
+        cu.load(tmp_path)
+
+
 def test_nothing_saved_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no saved agent"):
         cu.load(tmp_path)
