@@ -28,6 +28,7 @@ TITLES = {
     "F15": "growth in d, A and 1/C_S^-",
     "F16": "the rich lock",
     "F17": "the drawn policy: rounds for a given epsilon",
+    "F18": "exact steps of the proofs",
 }
 
 

@@ -10,18 +10,21 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.stats import binomtest
 
-from contrastive_ucb.agents.finite.config import GameConfig
+from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig
 from contrastive_ucb.agents.finite.tabular_model import checked_negatives
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.envs import LowRankGame, LowRankMDP
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.evaluation.exact import potential
 from contrastive_ucb.facts.bounds import recovery_bound, regret_bound
 from contrastive_ucb.facts.plan import Fact, Record, Run
 from contrastive_ucb.facts.rows import Row, State
+from contrastive_ucb.representation.contrastive import contrastive_loss
 from contrastive_ucb.stats.bootstrap import LEVEL, Interval, percentile_interval
 from contrastive_ucb.stats.slopes import slope, slope_interval
 
@@ -209,6 +212,29 @@ def small_ridge(fact: Fact) -> Outcome:
     return Outcome(value, held=bool(value <= fact.target))
 
 
+def learning_target(fact: Fact) -> Outcome:
+    """The largest relative distance of P / P^- from a numerical minimizer of the expected loss.
+
+    In a small random environment, for every z and s'. P^- is tilted, so that it is not uniform.
+    """
+    make = {"lowrank": LowRankMDP, "lowrank-game": LowRankGame}[fact.variable]
+    batch = EnvBatch([make(n_states=4, n_actions=2, rank=2, horizon=2, seed=0)])
+    negatives = checked_negatives(None, AgentConfig(tilt=1.0), batch)
+    worst_distance = 0.0
+    for row in batch.kernel.table().reshape(-1, batch.n_states):
+        for positive, negative in zip(row, negatives, strict=True):
+            cell = np.array([[positive]]), np.array([[negative]])
+            found = minimize_scalar(
+                lambda log_ratio, cell=cell: contrastive_loss(np.exp([[log_ratio]]), *cell),
+                bounds=(-20, 20),
+                method="bounded",
+                options={"xatol": 1e-9},
+            )
+            target = np.log(positive / negative)
+            worst_distance = max(worst_distance, abs(np.expm1(found.x - target)))
+    return Outcome(float(worst_distance), held=bool(worst_distance <= fact.target))
+
+
 # Rules for the runs of a sweep
 
 
@@ -356,7 +382,7 @@ OF_TOTALS = (always, worst, solved, mean, ratio)
 OF_SEVERAL_RUNS = (power_law, better_fit, order, growth)
 RULES: dict[str, Callable[..., Outcome]] = {
     rule.__name__.replace("_", " "): rule
-    for rule in (*OF_CURVES, *OF_TOTALS, *OF_SEVERAL_RUNS, small_ridge)
+    for rule in (*OF_CURVES, *OF_TOTALS, *OF_SEVERAL_RUNS, small_ridge, learning_target)
 }
 
 
