@@ -29,6 +29,7 @@ TITLES = {
     "F16": "the rich lock",
     "F17": "the drawn policy: rounds for a given epsilon",
     "F18": "exact steps of the proofs",
+    "F19": "concentration",
 }
 
 

@@ -61,6 +61,53 @@ def test_recovery_compares_with_the_bound_of_its_own_round() -> None:
         np.testing.assert_allclose(seen["xi_over_bound"], played.figures["xi"] / bound)
 
 
+def test_the_likelihood_of_labels_equals_loops_over_pairs_and_labels() -> None:
+    session = session_of(**FINITE)
+    probe, agent = probes.Likelihood(session), session.agent
+    for played in session.rounds(7):
+        seen = probe.measure(played.figures, on_grid=played.step == 7)
+    tracker, model = session.tracker, agent.model.representation
+    for seed in range(2):
+        worst, table = 0.0, tracker.batch.kernel.table()[seed]
+        for h in range(3):
+            best = int(np.argmin(model.losses[seed, :, h]))
+            f = model.phi[seed, best, h] @ model.psi[seed, best, h]
+            total = 0.0
+            for z in range(8):
+                weight = tracker.rolled_in[seed, h, z] + tracker.one_later[seed, h, z]
+                distance = 0.0
+                for s in range(4):
+                    p, q = table[h, z, s], 0.25
+                    fitted = f[z, s] / (1 + f[z, s]) * (p + q) / 2, (p + q) / 2 / (1 + f[z, s])
+                    distance += (abs(fitted[0] - p / 2) + abs(fitted[1] - q / 2)) / 2
+                total += weight * distance**2
+            n = 7 if h == 0 else 14
+            worst = max(worst, total / (2 * log(n * 9 / 0.05)))
+        assert worst > 0
+        assert seen["likelihood_over_bound"][seed] == pytest.approx(worst)
+
+
+def test_inverse_covariances_are_compared_in_every_direction() -> None:
+    session = session_of(**FINITE)
+    probe, agent = probes.Inverses(session), session.agent
+    for played in session.rounds(9):
+        seen = probe.measure(played.figures, on_grid=played.step == 9)
+    _, ridge = agent.model.schedule(9)
+    for seed in range(2):
+        quotients = []
+        for h in range(3):
+            drawn, expected = ridge * np.eye(2), ridge * np.eye(2)
+            for z, phi in enumerate(agent.kernel.features[seed, h]):
+                drawn += agent.model.rolled_in[seed, h, z] * np.outer(phi, phi)
+                expected += session.tracker.rolled_in[seed, h, z] * np.outer(phi, phi)
+            for angle in np.linspace(0, np.pi, 2000):
+                x = np.array([np.cos(angle), np.sin(angle)])
+                quotients.append((x @ np.linalg.inv(drawn) @ x) / (x @ np.linalg.inv(expected) @ x))
+        assert min(quotients) < 1 < max(quotients)
+        assert seen["inverse_below"][seed] == pytest.approx(0.6 / min(quotients), rel=1e-4)
+        assert seen["inverse_above"][seed] == pytest.approx(max(quotients) / 3, rel=1e-4)
+
+
 def test_the_drawn_policy_is_compared_with_the_mean_of_all_rounds_also_after_a_resume() -> None:
     probe = "contrastive_ucb.facts.probes:DrawnPolicy"
     envs = [LowRankMDP(**SIZES, seed=seed) for seed in range(2)]

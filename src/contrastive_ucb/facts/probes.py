@@ -6,6 +6,8 @@
 | pi^                | `DrawnPolicy`   | how often a drawn policy has at most the mean gap (l.227) |
 | Lemma stat-err     | `Recovery`      | zeta and xi relative to their bound (l.317)               |
 | beta_h^k           | `Spread`        | whether the bonus differs between pairs (l.145, E1)       |
+| Lemma recover-mle  | `Likelihood`    | squared total variation relative to its bound (l.1800)    |
+| Lemma con-inverse  | `Inverses`      | inverse covariances relative to 3/5 and 3 (l.1791)        |
 | Lemma logdet-tele  | `Potential`     | both sides, with the true features (l.1814)               |
 | maximum likelihood | `SameData`      | three models fitted to the data of one agent (l.1800)     |
 | iota_k-CCE         | `CCEGap`        | its gap relative to iota_k (l.268)                        |
@@ -72,6 +74,54 @@ class Recovery(Probe):
             "recovery_bound": np.full(agent.batch.n_seeds, bound),
             "zeta_over_bound": figures["zeta"] / bound,
             "xi_over_bound": figures["xi"] / bound,
+        }
+
+
+class Likelihood(Probe):
+    """sum_i E |Pr^ - Pr|_TV^2 over all tuples, relative to 2 log(n |F| / delta), maximized over h.
+
+    The contrastive loss is a log likelihood: with f^ the minimizer, Pr^(y = 1 | z, s') is
+    f^ / (1 + f^), and s' has the density (P + P^-) / 2. A step has n = k tuples, later ones 2 k.
+    """
+
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
+        agent, tracker = self.session.agent, self.session.tracker
+        model = agent.model.representation
+        assert isinstance(model, FiniteModel)
+        if not on_grid:
+            return {}
+        seed, step = np.indices((agent.batch.n_seeds, agent.batch.horizon))
+        fitted = model.ratio[seed, model.losses.argmin(1), step]  # (B, H, Z, S)
+        true = tracker.batch.kernel.table()
+        labels = true / (true + agent.negatives)  # f* / (1 + f*)
+        density = (true + agent.negatives) / 2
+        distance = (abs(fitted / (1 + fitted) - labels) * density).sum(-1)  # of both labels, halved
+        spent = ((tracker.rolled_in + tracker.one_later) * distance**2).sum(-1)  # (B, H)
+        tuples = agent.n_rounds * np.where(np.arange(spent.shape[-1]) == 0, 1, 2)
+        allowed = 2 * (np.log(tuples / agent.config.failure) + np.log(model.size))
+        return {"likelihood_over_bound": (spent / allowed).max(-1)}
+
+
+class Inverses(Probe):
+    """The eigenvalues of inv(Sigma^) relative to those of the expected Sigma, between 3/5 and 3.
+
+    Sigma^ is the sum of phi^ phi^' over D~ and the expected one the sum of its expectations, both
+    plus lambda_k I.
+    """
+
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
+        agent, tracker = self.session.agent, self.session.tracker
+        if not on_grid:
+            return {}
+        assert agent.kernel is not None
+        _, ridge = agent.model.schedule(agent.n_rounds)
+        phi = agent.kernel.features
+        drawn = covariance(phi, agent.model.rolled_in, ridge)
+        expected = covariance(phi, tracker.rolled_in, ridge)
+        quotients = np.linalg.eigvals(np.linalg.solve(drawn, expected)).real  # (B, H, d)
+        return {
+            "inverse_below": (0.6 / quotients).max((1, 2)),
+            "inverse_above": (quotients / 3).max((1, 2)),
         }
 
 
