@@ -81,7 +81,7 @@ class Likelihood(Probe):
     """sum_i E |Pr^ - Pr|_TV^2 over all tuples, relative to 2 log(n |F| / delta), maximized over h.
 
     The contrastive loss is a log likelihood: with f^ the minimizer, Pr^(y = 1 | z, s') is
-    f^ / (1 + f^), and s' has the density (P + P^-) / 2. A step has n = k tuples, later ones 2 k.
+    f^ / (1 + f^), and s' has the density (P + P^-) / 2. Step 1 has n = k tuples, later steps 2 k.
     """
 
     def measure(self, figures: Figures, on_grid: bool) -> Figures:
