@@ -42,6 +42,12 @@ def check_number(
         raise UserError(f"{name} must be {limit}, got {value}")
 
 
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Raise an error unless `value` is one of the choices."""
+    if value not in (known := tuple(choices)):
+        raise UserError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+
+
 def as_path(name: str, value: Any) -> Path:
     """A path that the user gave as text or as a path."""
     if not isinstance(value, (str, PathLike)):
