@@ -171,7 +171,8 @@ def _outcome(record: Record, unit: str) -> str:
     elif unit == "trajectories":
         when = f", mean {fmean(results.trajectories(runs, solved=True)):,.0f} trajectories"
     else:
-        when = f", median {unit.removesuffix('s')} {median(at):.0f}"
+        middle = "median " if len(at) > 1 else ""
+        when = f", {middle}{unit.removesuffix('s')} {median(at):.0f}"
     return f"{len(at)} of {len(runs)} seeds{when}"
 
 

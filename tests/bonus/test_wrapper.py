@@ -381,7 +381,7 @@ def lost_final_observation() -> None:
         (lambda: BonusWrapper(Walk(), scale=-1.0), "scale must be at least 0"),
         (lambda: BonusWrapper(Walk()).load_state_dict({}), r"state must be what state_dict\(\)"),
         (lambda: VectorBonusWrapper(odd_mode()), "autoreset mode .* 'Sometimes'; set metadata"),
-        (nan_observation, "NaN or infinite entry; check the environment"),
+        (nan_observation, r"NaN or infinite entry; check the environment: entry \[0, .*\] is nan"),
         (lost_final_observation, "without final_obs in info"),
     ],
 )

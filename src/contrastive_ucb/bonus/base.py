@@ -374,11 +374,12 @@ class Bonus(ABC):
         given = np.asarray(actions)
         batch = Transitions(self.arrays(obs), given, self.arrays(next_obs))
         n = len(batch.obs[0])
-        if given.shape != (n, *self.action_shape) or len(batch.next_obs[0]) != n:
+        if given.shape != (shape := (n, *self.action_shape)):
             raise UserError(
-                f"actions must have shape {(n, *self.action_shape)} and next_obs {n} rows, as obs"
-                f" has, got {given.shape} and {len(batch.next_obs[0])}"
+                f"actions must have shape {shape}, one row per observation, got {given.shape}"
             )
+        if (n_next := len(batch.next_obs[0])) != n:
+            raise UserError(f"next_obs must have {n} rows, as obs has, got {n_next}")
         if self.n_actions is None:
             if not np.isfinite(given).all():
                 raise UserError("actions have a NaN or infinite entry; check the agent")

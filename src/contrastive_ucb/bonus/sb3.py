@@ -28,6 +28,7 @@ from contrastive_ucb.bonus.base import Bonus
 from contrastive_ucb.bonus.reward import IntrinsicReward, SavesBonus, intrinsic_reward
 from contrastive_ucb.bonus.spaces import LeafEncoder, ObservationArrays
 from contrastive_ucb.bonus.wrapper import BonusWrapper, with_rows
+from contrastive_ucb.core.checks import brief
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 
@@ -75,7 +76,7 @@ class BonusVecEnv(SavesBonus, VecEnvWrapper):
     ):
         if not isinstance(venv, VecEnv):
             raise UserError(
-                f"venv must be a VecEnv of Stable-Baselines3, got {venv!r:.60}; use"
+                f"venv must be a VecEnv of Stable-Baselines3, got {brief(venv)}; use"
                 " make_vec_env(id, n_envs)"
             )
         super().__init__(venv)

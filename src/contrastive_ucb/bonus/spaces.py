@@ -144,8 +144,12 @@ def _array(leaf: Leaf, observations: Any) -> NDArray[Any]:
             f" environment, got {array.shape}; add the first axis to a single one with x[None]"
         )
     if leaf.kind == "vector":
-        if not np.isfinite(array).all():
-            raise UserError(f"{leaf.name} has a NaN or infinite entry; check the environment")
+        if not (is_finite := np.isfinite(array)).all():
+            index = tuple(np.argwhere(~is_finite)[0].tolist())
+            raise UserError(
+                f"{leaf.name} has a NaN or infinite entry; check the environment: entry"
+                f" {list(index)} is {array[index]}"
+            )
     elif leaf.kind == "onehot":
         _check_integers(leaf, array, leaf.low, np.reshape(leaf.sizes, leaf.shape) + leaf.low)
         array = array - leaf.low

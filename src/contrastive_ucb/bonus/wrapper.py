@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from contrastive_ucb.bonus.base import Bonus
 from contrastive_ucb.bonus.reward import SavesBonus, intrinsic_reward
+from contrastive_ucb.core.checks import brief
 from contrastive_ucb.core.errors import UserError
 
 SHARE = "wrap the vector environment in VectorBonusWrapper (Stable-Baselines3: BonusVecEnv) instead"
@@ -79,7 +80,7 @@ class BonusWrapper(SavesBonus, gymnasium.Wrapper[Any, Any, Any, Any], RecordCons
     ):
         if not isinstance(env, gymnasium.Env):
             remedy = SHARE if isinstance(env, VectorEnv) else "use gymnasium.make(id)"
-            raise UserError(f"env must be a gymnasium.Env, got {env!r:.60}; {remedy}")
+            raise UserError(f"env must be a gymnasium.Env, got {brief(env)}; {remedy}")
         given = {"bonus": bonus, "scale": scale, "normalize": normalize, "seed": seed, **settings}
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **given)
         super().__init__(env)
@@ -155,8 +156,9 @@ class VectorBonusWrapper(SavesBonus, VectorWrapper[Any, Any, Any, Any, Any], Rec
     ):
         if not isinstance(env, VectorEnv):
             raise UserError(
-                f"env must be a gymnasium.vector.VectorEnv, got {env!r:.60}; use"
+                f"env must be a gymnasium.vector.VectorEnv, got {brief(env)}; use"
                 " gymnasium.make_vec(id, num_envs), or BonusWrapper for a single environment"
+                " (Stable-Baselines3: BonusVecEnv)"
             )
         given = {"bonus": bonus, "scale": scale, "normalize": normalize, "seed": seed, **settings}
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **given)
