@@ -34,7 +34,7 @@ def test_the_quick_set_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     first = last_json(capsys)
     assert first["failed"] == []
     assert first["quick"]
-    assert {row["fact"] for row in first["facts"]} == {f"F{n}" for n in range(1, 17)}
+    assert {row["fact"] for row in first["facts"]} == {f"F{n}" for n in range(1, 20)}
     states = {(row["fact"], row["part"]): row["state"] for row in first["facts"]}
     assert states["F16", ""] == "not run"
     assert states["F5", "lambda = .1, as printed"] == "does not hold"

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from figures import learning_curves, trajectories_figure  # noqa: E402
 from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: E402
+from lemmas import Lemmas  # noqa: E402
 from minigrid_page import (  # noqa: E402
     FIGURE,
     SOLVED,
@@ -81,6 +82,7 @@ def pages() -> dict[Path, str]:
     data: dict[str, dict[str, Any]] = {
         "results/index": {"main": main_table(records, pages=".")},
         "results/theory": {},
+        "results/lemmas": {"lemmas": Lemmas({row.name: row for row in facts.rows})},
         "results/ablations": {},
         "results/locks": mdp | results.neural_page(records),
         "results/games": results.games_page(records),

@@ -33,6 +33,14 @@ NAN, INF = float("nan"), float("inf")
             {"function_class": "finite", "features": "likelihood"},
             "features = 'likelihood' has no effect with function_class = 'finite'",
         ),
+        (
+            {"function_class": "product", "class_size": 8},
+            "class_size is 8; .* needs a square, .*: 4, 9, 16",
+        ),
+        (
+            {"reward": "linear", "features": "table"},
+            "reward = 'linear' needs features, .* use reward = 'learned'",
+        ),
     ],
 )
 def test_bad_settings(settings: dict[str, Any], message: str) -> None:

@@ -30,7 +30,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "finite": {"function_class": "finite", "class_size": 5},
     "finite exact": {"function_class": "finite", "class_size": 5, "negatives": "exact"},
     "theory": {"schedule": "theory", "covariance": "averaged"},
+    "product": {"function_class": "product", "class_size": 4},
     "learned reward": {"reward": "learned", "tilt": 1.0},
+    "linear reward": {"reward": "linear"},
     "sparse": {},
     "sparse exact": {"negatives": "exact"},
     "sparse likelihood": {"algo": "rep-ucb"},
@@ -182,6 +184,57 @@ def test_learned_reward_converges_on_visited_pairs() -> None:
     np.testing.assert_array_equal(known.model.rewards()[0], env.rewards)
 
 
+def test_linear_reward_equals_a_regression_by_loops() -> None:
+    """The estimate and its width, from all visits and the features of the last fit."""
+    agent = ContrastiveUCB(mdp(), seed=2, reward="linear", alpha=0.4, reward_alpha=0.5, ridge=2.0)
+    known = ContrastiveUCB(mdp(), seed=2, reward="known", alpha=0.4, ridge=2.0)
+    play(agent, 8)
+    model = agent.model
+    phi, rewards, bonus = model.kernel.features[0], model.rewards()[0], model.bonus(model.kernel, 8)
+    known.model.load_states([model.state_of(0)])
+    without = known.model.bonus(model.kernel, 8)
+    for h in range(H):
+        gram, every, moment = 0.1 * np.eye(D), 2.0 * np.eye(D), np.zeros(D)
+        for z in range(S * A):
+            moment += phi[h, z] * model.reward_sums[0, h, z]
+            gram += model.visits[0, h, z] * np.outer(phi[h, z], phi[h, z])
+            every += model.visits[0, h, z] * np.outer(phi[h, z], phi[h, z])
+        weights, inverse = np.linalg.solve(gram, moment), np.linalg.inv(every)
+        for z in range(S * A):
+            where = 0, h, *divmod(z, A)
+            assert rewards[where[1:]] == pytest.approx(phi[h, z] @ weights, rel=1e-9, abs=1e-12)
+            width = 0.4 * 0.5 * np.sqrt(phi[h, z] @ inverse @ phi[h, z])
+            assert bonus[where] - without[where] == pytest.approx(width, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_one_hot_features_the_linear_reward_is_the_mean_of_the_pairs(seed: int) -> None:
+    base = LowRankMDP(3, 2, 2, 2, seed=seed, reward="linear")
+    one_hot = np.broadcast_to(np.eye(6).reshape(3, 2, 6), (2, 3, 2, 6))
+    env = TabularMDP.from_factors(one_hot, base.kernel.table(), rewards=base.rewards)
+    agents = [
+        play(ContrastiveUCB(env, seed=seed, algo="lsvi-ucb", reward=reward), 20)
+        for reward in ("linear", "learned")
+    ]
+    linear, mean = (agent.model for agent in agents)
+    np.testing.assert_allclose(linear.rewards(), mean.rewards(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(agents[0].bonus, agents[1].bonus, rtol=1e-9)
+
+
+def test_a_linear_reward_is_learned_also_at_pairs_without_visits() -> None:
+    """With the true features, d numbers per step are estimated instead of S A."""
+    env = LowRankMDP(30, 4, 2, 3, seed=1, reward="linear")
+    runs = {
+        reward: play(ContrastiveUCB(env, seed=0, algo="lsvi-ucb", reward=reward), 60).model
+        for reward in ("linear", "learned")
+    }
+    never = runs["linear"].visits.reshape(1, 3, 30, 4) == 0
+    assert never.sum() > 50
+    errors = {name: np.abs(run.rewards() - env.rewards)[never] for name, run in runs.items()}
+    assert errors["linear"].max() < 0.1
+    assert errors["learned"].mean() > 0.2
+
+
 def test_a_nan_in_the_model_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Kernel(np.full((1, H, S * A, S), np.nan))
     for algo, message in (("ucbvi", "Q-bar .* NaN"), ("contrastive-ucb", "covariance .* NaN")):
@@ -202,6 +255,33 @@ def test_environments_seeds_and_states_must_match() -> None:
     assert (agent.n_rounds, agent.trajectories, agent.env_steps) == (1, H, steps_per_round(H))
     with pytest.raises(ValueError, match=r"rounds \[0, 1\]"):
         agent.load_states([early, agent.state_of(1)])
+
+
+def test_the_drawn_policy_is_that_of_a_uniform_round() -> None:
+    agent = ContrastiveUCB([mdp()] * 200, seed=list(range(200)))
+    assert (agent.drawn.policy == 1 / A).all()
+    policies = []
+    for _ in range(6):
+        agent.round()
+        policies.append(agent.policies)
+    drawn = agent.drawn
+    for seed in range(200):
+        np.testing.assert_array_equal(drawn.policy[seed], policies[drawn.number[seed] - 1][seed])
+    counts = np.bincount(drawn.number, minlength=7)[1:]
+    expected = 200 / 6
+    assert ((counts - expected) ** 2 / expected).sum() < 20.5  # chi2 with 5 degrees: 99.9 %
+
+
+def test_the_summary_has_the_exact_gap_of_the_drawn_policy() -> None:
+    seeds = list(range(8))
+    agent = ContrastiveUCB([mdp(seed) for seed in seeds], seed=seeds)
+    result = agent.learn(30, progress=False)
+    assert len(set(agent.drawn.number)) > 3
+    for seed, summary in enumerate(result.summaries):
+        exact = suboptimality(mdp(seed), agent.drawn.policy[seed])
+        assert summary["drawn_gap"] == pytest.approx(exact, abs=1e-12)
+        assert summary["drawn_gap"] == result.gap[agent.drawn.number[seed] - 1, seed]
+        assert summary["average_regret"] == pytest.approx(result.gap[:, seed].mean())
 
 
 def test_predict_takes_observations_of_gymnasium() -> None:

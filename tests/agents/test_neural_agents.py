@@ -100,6 +100,21 @@ def test_a_finite_mdp_with_one_hot_observations_is_evaluated_exactly() -> None:
     assert result.summary[0]["strictly_optimistic_fraction"] == 1
 
 
+def test_the_drawn_policy_of_a_neural_agent_is_that_of_its_round() -> None:
+    mdp = LowRankMDP(4, 2, 2, 3, seed=0)
+    agent = ContrastiveUCB(
+        mdp, representation="neural", seed=3, density="uniform", **{**QUICK, "fit_steps": 3}
+    )
+    seen, policies = np.eye(4), []
+    result = agent.learn(
+        4, progress=False, callback=lambda _: policies.append(agent.policy_at(1, seen))
+    )
+    number = int(agent.drawn.number[0])
+    assert number < 4  # with this seed, so that it is not the last round
+    np.testing.assert_array_equal(agent.policy_at(1, seen, "drawn"), policies[number - 1])
+    assert result.summary[0]["drawn_gap"] == result.gap[number - 1]
+
+
 def test_training_learns_a_continuous_mdp_and_the_bonus_makes_it_optimistic() -> None:
     """Compared with the same agent without training, and without a bonus."""
     trained, untrained, plain = (

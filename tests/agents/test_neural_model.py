@@ -129,6 +129,16 @@ def test_covariance_and_reward_equal_loops() -> None:
         assert found.reward_scale == pytest.approx(0.7 * 0.2)
 
 
+def test_networks_always_regress_unknown_rewards_on_phi() -> None:
+    agents = [lock_agent(reward=reward) for reward in ("learned", "linear")]
+    for agent in agents:
+        agent.round()
+    rewards = [model(agent).rewards() for agent in agents]
+    np.testing.assert_array_equal(rewards[0], rewards[1])
+    np.testing.assert_array_equal(agents[0].bonus, agents[1].bonus)
+    assert abs(rewards[0]).max() > 0
+
+
 @pytest.mark.parametrize("warm_start", ["on", "off"])
 def test_warm_starts_keep_the_weights_and_scale_the_learning_rate(warm_start: Any) -> None:
     agent = lock_agent(warm_start=warm_start)

@@ -158,6 +158,8 @@ def test_an_agent_takes_the_coefficients_from_its_mdp_and_class() -> None:
     floor = float(agent.negatives.min())
     assert floor < 1 / 5
     assert agent.model.schedule(7) == theory_coefficients(7, 4, 2, 3, floor, np.log(8), 0.05, 1.0)
+    product = ContrastiveUCB(mdp, schedule="theory", function_class="product", class_size=9).model
+    assert product.schedule(7) == theory_coefficients(7, 4, 2, 3, 0.2, np.log(9), 0.05, 1.0)
     infinite = ContrastiveUCB(mdp, schedule="theory").model
     n_parameters = 3 * (10 + 5)
     assert infinite.schedule(7) == theory_coefficients(7, 4, 2, 3, 0.2, n_parameters)

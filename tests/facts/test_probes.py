@@ -8,15 +8,12 @@ import pytest
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.agents.finite.contrastive_ulcb import ContrastiveULCB
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.envs import LowRankGame, LowRankMDP
 from contrastive_ucb.facts import bounds, probes
-from contrastive_ucb.facts.probes import product_class
-from contrastive_ucb.representation.tabular_fit import FiniteModel
 from contrastive_ucb.runs.session import Round, Session
 
 SIZES = {"n_states": 4, "n_actions": 2, "rank": 2, "horizon": 3}
-FINITE = {"function_class": "finite", "class_size": 9, "schedule": "theory", "clip": "off"}
+FINITE = {"function_class": "product", "class_size": 9, "schedule": "theory", "clip": "off"}
 
 
 def session_of(n_seeds: int = 2, **settings: object) -> Session:
@@ -54,7 +51,6 @@ def test_optimism_and_its_allowed_bias() -> None:
 
 def test_recovery_compares_with_the_bound_of_its_own_round() -> None:
     session = session_of(**FINITE)
-    probes.ProductClass(session)
     probe = probes.Recovery(session)
     for played in session.rounds(4):
         seen = probe.measure(played.figures, on_grid=False)
@@ -65,40 +61,68 @@ def test_recovery_compares_with_the_bound_of_its_own_round() -> None:
         np.testing.assert_allclose(seen["xi_over_bound"], played.figures["xi"] / bound)
 
 
-def test_product_class_has_all_pairs_the_truth_and_the_norms_of_the_definition() -> None:
-    env = LowRankMDP(**SIZES, seed=3)
-    negatives = np.array([0.1, 0.2, 0.3, 0.4])
-    phi, psi = product_class(env.kernel, negatives, 9, stream(0, "class"))
-    assert phi.shape[0] == psi.shape[0] == 9
-    features = {array.tobytes() for array in phi}
-    measures = {array.tobytes() for array in psi}
-    pairs = {(a.tobytes(), b.tobytes()) for a, b in zip(phi, psi, strict=True)}
-    assert len(features) == len(measures) == 3
-    assert len(pairs) == 9
-    truth = np.matmul(env.kernel.features, env.kernel.measures) / negatives
-    errors = np.abs(np.matmul(phi, psi) - truth).max((1, 2, 3))
-    assert (errors < 1e-12).sum() == 1
-    assert np.linalg.norm(phi, axis=-1).max() <= 1 + 1e-12
-    assert np.linalg.norm(psi, axis=-2).max() <= sqrt(2) / negatives.min() + 1e-12
+def test_the_likelihood_of_labels_equals_loops_over_pairs_and_labels() -> None:
+    session = session_of(**FINITE)
+    probe, agent = probes.Likelihood(session), session.agent
+    for played in session.rounds(7):
+        seen = probe.measure(played.figures, on_grid=played.step == 7)
+    tracker, model = session.tracker, agent.model.representation
+    for seed in range(2):
+        worst, table = 0.0, tracker.batch.kernel.table()[seed]
+        for h in range(3):
+            best = int(np.argmin(model.losses[seed, :, h]))
+            f = model.phi[seed, best, h] @ model.psi[seed, best, h]
+            total = 0.0
+            for z in range(8):
+                weight = tracker.rolled_in[seed, h, z] + tracker.one_later[seed, h, z]
+                distance = 0.0
+                for s in range(4):
+                    p, q = table[h, z, s], 0.25
+                    fitted = f[z, s] / (1 + f[z, s]) * (p + q) / 2, (p + q) / 2 / (1 + f[z, s])
+                    distance += (abs(fitted[0] - p / 2) + abs(fitted[1] - q / 2)) / 2
+                total += weight * distance**2
+            n = 7 if h == 0 else 14
+            worst = max(worst, total / (2 * log(n * 9 / 0.05)))
+        assert worst > 0
+        assert seen["likelihood_over_bound"][seed] == pytest.approx(worst)
 
 
-@pytest.mark.parametrize("size", [1, 8])
-def test_a_class_size_that_is_not_a_square_is_rejected(size: int) -> None:
-    kernel = LowRankMDP(**SIZES, seed=0).kernel
-    with pytest.raises(ValueError, match="4, 9, 16"):
-        product_class(kernel, np.full(4, 0.25), size, stream(0, "class"))
+def test_inverse_covariances_are_compared_in_every_direction() -> None:
+    session = session_of(**FINITE)
+    probe, agent = probes.Inverses(session), session.agent
+    for played in session.rounds(9):
+        seen = probe.measure(played.figures, on_grid=played.step == 9)
+    _, ridge = agent.model.schedule(9)
+    for seed in range(2):
+        quotients = []
+        for h in range(3):
+            drawn, expected = ridge * np.eye(2), ridge * np.eye(2)
+            for z, phi in enumerate(agent.kernel.features[seed, h]):
+                drawn += agent.model.rolled_in[seed, h, z] * np.outer(phi, phi)
+                expected += session.tracker.rolled_in[seed, h, z] * np.outer(phi, phi)
+            for angle in np.linspace(0, np.pi, 2000):
+                x = np.array([np.cos(angle), np.sin(angle)])
+                quotients.append((x @ np.linalg.inv(drawn) @ x) / (x @ np.linalg.inv(expected) @ x))
+        assert min(quotients) < 1 < max(quotients)
+        assert seen["inverse_below"][seed] == pytest.approx(0.6 / min(quotients), rel=1e-4)
+        assert seen["inverse_above"][seed] == pytest.approx(max(quotients) / 3, rel=1e-4)
 
 
-def test_a_seed_has_the_same_product_class_alone_and_in_a_batch() -> None:
-    batch = session_of(2, **FINITE)
-    envs = [LowRankMDP(**SIZES, seed=1)]
-    alone = Session(ContrastiveUCB(envs, seed=[1], **FINITE))
-    for session in (batch, alone):
-        probes.ProductClass(session)
-    models = [session.agent.model.representation for session in (batch, alone)]
-    assert all(isinstance(model, FiniteModel) for model in models)
-    np.testing.assert_array_equal(models[0].phi[1], models[1].phi[0])
-    np.testing.assert_array_equal(models[0].psi[1], models[1].psi[0])
+def test_the_drawn_policy_is_compared_with_the_mean_of_all_rounds_also_after_a_resume() -> None:
+    probe = "contrastive_ucb.facts.probes:DrawnPolicy"
+    envs = [LowRankMDP(**SIZES, seed=seed) for seed in range(2)]
+    sessions = [Session(ContrastiveUCB(envs, seed=[0, 1]), [probe]) for _ in range(2)]
+    gaps = np.stack([played.figures["gap"] for played in play(sessions[0], 9)])
+    play(sessions[1], 4)
+    resumed = Session(ContrastiveUCB(envs, seed=[0, 1]), [probe])
+    resumed.load_states([sessions[1].state_of(seed) for seed in range(2)])
+    play(resumed, 9)
+    for session in (sessions[0], resumed):
+        for seed in range(2):
+            mean = sum(gaps[:, seed]) / 9
+            share = sum(gap <= mean for gap in gaps[:, seed]) / 9
+            assert 0 < share < 1
+            assert session.summary(seed)["drawn_within_average"] == pytest.approx(share)
 
 
 def test_the_printed_covariance_keeps_the_bonus_at_its_cap() -> None:

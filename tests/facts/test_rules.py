@@ -5,13 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.facts.bounds import regret_bound
 from contrastive_ucb.facts.plan import Fact, Record, Run
 from contrastive_ucb.facts.rules import (
     RULES,
     Outcome,
+    accuracy_exponent,
     exponential_misfit,
     floored_fit,
     floored_misfit,
@@ -87,6 +91,42 @@ def test_only_the_window_counts_and_seeds_without_regret_do_not_stop_the_fit() -
     for curves in (np.stack([bent, bent]), np.stack([bent, 0 * bent])):
         outcome = judge("slope at most", record({"y": curves}), measure="y", limit=-0.5)
         assert outcome.value == pytest.approx(-1, abs=1e-6)
+
+
+@pytest.mark.parametrize(("exponent", "held"), [(-0.7, True), (-0.5, True), (-0.4, False)])
+def test_rounds_for_epsilon_are_the_inverse_of_the_curve(exponent: float, held: bool) -> None:
+    outcome = judge("rounds for epsilon", record({"y": power(exponent, 1, 2)}), measure="y")
+    assert outcome.value == pytest.approx(-1 / exponent)
+    assert outcome.held is held
+    assert outcome.limit is not None
+    assert 2 < outcome.limit < 2.5  # 1 / epsilon^2 up to logarithms
+    assert f"{outcome.limit:.2f}" in outcome.mark
+
+
+def test_the_limit_of_epsilon_is_that_of_the_bound_of_the_theorem() -> None:
+    """lowrank with d = 2, S = 4, A = 3, H = 4; constants in front of the bound cancel."""
+    bound = []
+    for k in (100, 300, 1000):
+        logarithm = np.log(4 * k / 0.05) + 2 * (12 + 4)
+        c = 4**4 * 2**4 * 3 / 0.25**2 + 4**4 * 2**3 * 9 / 0.25**2 + 4**6 * 4 * 3 / 0.25**2
+        bound.append(np.sqrt((c + 4**6 * 8) * logarithm * np.log(k) / k))
+    expected = float(slope(1 / np.array(bound), np.array([100.0, 300, 1000])))
+    outcome = judge("rounds for epsilon", record({"y": power(-1, 1, 2)}), measure="y")
+    assert outcome.limit == pytest.approx(expected)
+    sizes = (np.array([100.0, 300, 1000]), 4, 2, 3, 0.25, 2 * (12 + 4), 0.05)
+    np.testing.assert_allclose(regret_bound(*sizes), bound)
+
+
+@given(st.lists(st.floats(0.1, 9), min_size=4, max_size=8, unique=True))
+def test_the_inverse_of_a_curve_takes_the_last_crossing(values: list[float]) -> None:
+    """A slow inversion: the first round from which on the curve is at most epsilon."""
+    curve, rounds = np.array(values), 2.0 ** np.arange(1, len(values) + 1)
+    accuracy = [curve[at:].max() for at in range(len(curve))]
+    if len(set(accuracy)) < 3:
+        return
+    expected = slope(1 / np.array(accuracy), rounds)
+    table = np.stack([curve, 2 * curve])
+    np.testing.assert_allclose(accuracy_exponent(rounds, table), [expected, expected], rtol=1e-6)
 
 
 def test_a_ratio_of_curves_is_flat() -> None:

@@ -22,6 +22,7 @@ from contrastive_ucb.representation.tabular_fit import (
     TableModel,
     TrueFeaturesModel,
     class_around,
+    product_class,
     reseeded,
 )
 
@@ -227,6 +228,22 @@ def test_finite_class_picks_the_argmin_of_an_enumeration(exact: bool, n_rounds: 
         best = int(np.argmin(losses[b, :, h]))
         rows = phi[b, best, h] @ psi[b, best, h] * NEGATIVES
         np.testing.assert_allclose(table[b, h], rows / rows.sum(-1, keepdims=True), atol=1e-12)
+
+
+def test_a_product_class_has_all_pairs_the_truth_and_the_norms_of_the_definition() -> None:
+    env = LowRankMDP(S, A, D, H, seed=3)
+    phi, psi = product_class(env.kernel, NEGATIVES, 9, generators(0)[0])
+    assert phi.shape[0] == psi.shape[0] == 9
+    features = {array.tobytes() for array in phi}
+    measures = {array.tobytes() for array in psi}
+    pairs = {(a.tobytes(), b.tobytes()) for a, b in zip(phi, psi, strict=True)}
+    assert len(features) == len(measures) == 3
+    assert len(pairs) == 9
+    truth = np.matmul(env.kernel.features, env.kernel.measures) / NEGATIVES
+    errors = np.abs(np.matmul(phi, psi) - truth).max((1, 2, 3))
+    assert (errors < 1e-12).sum() == 1
+    assert np.linalg.norm(phi, axis=-1).max() <= 1 + 1e-12
+    assert np.linalg.norm(psi, axis=-2).max() <= np.sqrt(D) / NEGATIVES.min() + 1e-12
 
 
 def two_candidates() -> tuple[Array, Array]:

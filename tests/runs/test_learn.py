@@ -49,6 +49,24 @@ def test_several_seeds_have_a_column_each() -> None:
     np.testing.assert_array_equal(result.regret[:, 1], alone.regret)
 
 
+def test_rounds_for_epsilon_is_the_round_from_which_the_average_stays_below() -> None:
+    seeds = [1, 2]
+    agent = cu.ContrastiveUCB([small(seed) for seed in seeds], seed=seeds)
+    result = agent.learn(rounds=40, progress=False)
+    for at in range(2):
+        average = result.average_regret[:, at]
+        epsilon = (average[-1] + average.max()) / 2
+        reached = result.rounds_for(epsilon)[at]
+        after = result.rounds >= reached
+        assert (average[after] <= epsilon).all()
+        assert reached == 1 or average[~after][-1] > epsilon
+    assert np.isnan(result.rounds_for(result.average_regret[-1].min() / 2)).all()
+    with pytest.raises(UserError, match="epsilon must be positive and finite, got 0"):
+        result.rounds_for(0)
+    game = cu.ContrastiveULCB(cu.LowRankGame(3, 2, 2, 2), seed=0).learn(5, progress=False)
+    assert game.rounds_for(game.average_gap.max()).tolist() == [1]
+
+
 def test_learning_twice_equals_learning_once() -> None:
     once = cu.ContrastiveUCB(small(), seed=3).learn(rounds=40, progress=False)
     agent = cu.ContrastiveUCB(small(), seed=3)
@@ -84,6 +102,18 @@ def test_the_last_save_wins(tmp_path: Path) -> None:
     first.save(tmp_path)
     second.save(tmp_path)
     assert (cu.load(tmp_path).seeds, cu.load(tmp_path).n_rounds) == ([2], 4)
+
+
+def test_a_saved_agent_of_an_earlier_version_is_an_error_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state has no drawn policy, and loading it was a KeyError."""
+    saved = tuple(name for name in cu.ContrastiveUCB.saved if name != "drawn")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(cu.ContrastiveUCB, "saved", saved)
+        cu.ContrastiveUCB(small(), seed=0).save(tmp_path)
+    with pytest.raises(UserError, match=r"does not fit this version .*train the agent again"):
+        cu.load(tmp_path)
 
 
 def test_nothing_saved_is_an_error(tmp_path: Path) -> None:

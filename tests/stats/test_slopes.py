@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
-from contrastive_ucb.stats.slopes import slope, slope_interval
+from contrastive_ucb.stats.slopes import slope, slope_interval, within_from
 
 ROUNDS = np.arange(1.0, 301)
 
@@ -78,3 +78,16 @@ def test_points_without_a_logarithm() -> None:
         slope(np.arange(3.0), np.ones(3))
     with pytest.raises(UserError, match=r"window 400..500 holds 0 points; widen it"):
         slope(ROUNDS, ROUNDS, window=(400, 500))
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(-1, 4))
+def test_within_from_is_the_start_of_the_last_stretch_below_the_limit(
+    values: list[int], limit: int
+) -> None:
+    x, start = np.arange(2.0, 2 + len(values)), np.nan
+    for at in range(len(values)):
+        if all(value <= limit for value in values[at:]):
+            start = x[at]
+            break
+    table = np.array([values, values], dtype=float)
+    np.testing.assert_array_equal(within_from(x, table, limit), [start, start])

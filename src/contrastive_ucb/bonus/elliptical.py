@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", "Array", "Tensor")
 UPDATED_COLUMNS = 16  # block size of tpqrt
+REWARD_RIDGE = 0.1  # of the regression of rewards; on one-hot features sum / (visits + 0.1)
 NOT_FINITE = "the covariance of the features has a NaN or infinite entry"
 
 
@@ -98,6 +99,18 @@ def elliptical_width(phi: A, chol: A) -> A:
         whitened = xp.linalg.solve_triangular(chol, phi.mT, upper=False)
     width: A = xp.sqrt(xp.square(whitened).sum(-2))
     return width
+
+
+def ridge_weights(phi: Array, visits: Array, sums: Array, ridge: float) -> Array:
+    """inv(sum phi phi' + lambda I) sum phi r, the ridge regression of rewards on phi (l.168).
+
+    phi     (..., Z, d)
+    visits  (..., Z)     number of observed rewards of z
+    sums    (..., Z)     their sums; returns (..., d)
+    """
+    gram = covariance(phi, visits, ridge)
+    moments = np.matmul(phi.mT, sums[..., None])
+    return np.asarray(np.linalg.solve(gram, moments)[..., 0], dtype=np.float64)
 
 
 def bonus(width: A, scale: float, cap: float) -> A:

@@ -34,7 +34,7 @@ class Verify:
       cucb verify --out results/theory"""
 
     facts: Annotated[tuple[str, ...], Positional, arg(metavar="[FACT ...]")] = ()
-    """Facts, F1 to F16; `ablations` and `peers` are tables without targets. By default all."""
+    """Facts, F1 to F19; `ablations` and `peers` are tables without targets. By default all."""
     seeds: int | None = None
     """Number of seeds; 10 by default, 3 with --quick."""
     quick: bool = False

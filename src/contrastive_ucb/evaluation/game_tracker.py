@@ -28,7 +28,6 @@ class GameTracker(Tracker):
     saved = (
         *Tracker.saved,
         "best_gap",
-        "drawn_gap",
         "certificate",
         "bracketed",
         "cce_gap",
@@ -40,7 +39,7 @@ class GameTracker(Tracker):
         values, _, _ = plan_nash(self.batch.kernel, self.batch.rewards, agent.n_actions)
         self.nash = self.at_start(values)  # V_Nash, (B,)
         n_seeds = self.batch.n_seeds
-        self.best_gap, self.drawn_gap, self.bracketed, self.cce_gap = np.zeros((4, n_seeds))
+        self.best_gap, self.bracketed, self.cce_gap = np.zeros((3, n_seeds))
         self.certificate = np.full(n_seeds, np.inf)
         self.stages = np.zeros((n_seeds, len(STAGES)), dtype=np.int64)
 
@@ -54,7 +53,6 @@ class GameTracker(Tracker):
             self.nash <= upper + NASH_ROUNDING
         )
         self.best_gap = np.where(agent.best.number == self.n_rounds, gap, self.best_gap)
-        self.drawn_gap = np.where(agent.drawn.number == self.n_rounds, gap, self.drawn_gap)
         self.certificate = agent.best.certificate.copy()
         self.cce_gap = np.maximum(self.cce_gap, agent.cce_gap)
         self.stages = agent.cce_stages.copy()
@@ -74,7 +72,6 @@ class GameTracker(Tracker):
         return {
             "nash_value": float(self.nash[seed]),
             "exploitability": float(self.best_gap[seed]),
-            "drawn_gap": float(self.drawn_gap[seed]),
             "certificate": float(self.certificate[seed]),
             "bracket_fraction": float(self.bracketed[seed]) / self.n_rounds,
             "max_cce_gap": float(self.cce_gap[seed]),
@@ -93,5 +90,5 @@ class GameOnTwin(OnTwin):
         joint = self.planned.reshape(*self.planned.shape[:3], *self.n_actions)
         self.bounds = Bounds(joint, self.bound_values[0], self.bound_values[1])
         self.last = Profile(*marginals(joint), agent.last.certificate, agent.last.number)
-        self.best, self.drawn = agent.best, agent.drawn
+        self.best = agent.best
         self.cce_gap, self.cce_stages = agent.cce_gap, agent.cce_stages

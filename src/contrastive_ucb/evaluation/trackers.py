@@ -3,6 +3,7 @@
 | paper                    | here                  |                                          |
 |--------------------------|-----------------------|------------------------------------------|
 | V* - V^{pi^k}            | `gap` of an MDP       | in games see `game_tracker.py`           |
+| V* - V^{pi^}             | `drawn_gap`           | of the drawn round (l.227)               |
 | zeta_h^k, xi_h^k         | `zeta`, `xi`          | largest over h, under rho~ and rho-breve |
 | V-bar_1 >= V* - ...      | `optimistic_fraction` | near-optimism, with the factor H of E5   |
 
@@ -65,6 +66,7 @@ class Tracker(SeedState, ABC):
         "rolled_in",
         "one_later",
         "total",
+        "drawn_gap",
         "measured",
         "streak",
         "solved_at",
@@ -78,6 +80,7 @@ class Tracker(SeedState, ABC):
         self.always_measures = batch.horizon * batch.n_pairs * batch.n_states <= ERROR_CELLS
         self.rolled_in, self.one_later = np.zeros((2, *shape))  # k rho~, k rho-breve
         self.total, self.measured = np.zeros((2, n_seeds))  # sum of gaps; rounds with zeta and xi
+        self.drawn_gap = np.zeros(n_seeds)  # of the uniformly drawn round
         self.streak, self.solved_at = np.zeros((2, n_seeds), dtype=np.int64)  # 0: not solved
         self.n_rounds = 0
 
@@ -114,6 +117,7 @@ class Tracker(SeedState, ABC):
             self.measured += 1
         gap, metrics = self.evaluate(agent, errors)
         self.total += gap
+        self.drawn_gap = np.where(agent.drawn.number == self.n_rounds, gap, self.drawn_gap)
         if self.solved_gap is not None:
             self.streak = np.where(gap <= self.solved_limit + ROUNDING, self.streak + 1, 0)
             first = (self.streak == STREAK) & (self.solved_at == 0)
@@ -164,6 +168,7 @@ class OnTwin:
     bound_values  (n, 1, H, S)    V-upper, and in a game V-lower
     values        (1, H, S)       V-upper
     roll_in       (1, H, S, A)    the policy of the next round, with uniform actions mixed in
+    drawn                         the drawn round of the agent
     kernel                        P^ on the twin; None if P^- has no density there
 
     `look` evaluates the agent again, after every round.
@@ -179,6 +184,7 @@ class OnTwin:
         self.planned: Array = np.stack([policy for policy, _ in steps])[None]
         self.bound_values: Array = np.stack([values for _, values in steps], axis=1)[:, None]
         self.values = self.bound_values[0]
+        self.drawn = self.agent.drawn
         self.roll_in = self.agent.mixed(self.planned)
         self.kernel: Kernel | None = self.agent.model.kernel_on_twin(self.twin)
 
@@ -235,11 +241,11 @@ class ReturnTracker(Tracker):
     """
 
     average = "average_regret"
-    saved = ("n_rounds", "total", "latest")
+    saved = ("n_rounds", "total", "drawn_gap", "latest")
 
     def __init__(self, agent: Learner[Any]):
         self.horizon, self.solved_gap, self.always_measures = agent.envs[0].horizon, None, False
-        self.total, self.latest = np.zeros((2, 1))
+        self.total, self.drawn_gap, self.latest = np.zeros((3, 1))
         self.solved_at = np.zeros(1, dtype=np.int64)
         self.n_rounds = 0
 

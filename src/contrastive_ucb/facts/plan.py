@@ -1,6 +1,6 @@
 """The plan of `cucb verify`: the runs of experiments/facts.toml and the facts derived from them.
 
-A fact is a rule applied to the measurements of its runs. Facts are named F1 to F16; the groups
+A fact is a rule applied to the measurements of its runs. Facts are named F1 to F19; the groups
 `ablations` and `peers` are tables without targets. The runs are ordinary run folders, so an
 interrupted command continues where it stopped. They are stored under a hash of the source code, so
 results of older code are never reused.
@@ -70,7 +70,7 @@ class Fact(Row):
     reported: bool = False  # without comparing it with the target
     window: float = 1.0  # slopes are fitted over the rounds K / window .. K
     smallest_at: float | None = None  # for the rule "order"
-    variable: str = ""  # for the rule "growth"
+    variable: str = ""  # for the rules "growth" and "learning target"
     at: int | None = None  # round, if not the last
 
     @property

@@ -3,9 +3,11 @@
 | paper              | probe           |                                                           |
 |--------------------|-----------------|-----------------------------------------------------------|
 | near-optimism      | `Optimism`      | V-bar_1 - V* and the allowed bias (l.1093, E5)            |
+| pi^                | `DrawnPolicy`   | how often a drawn policy has at most the mean gap (l.227) |
 | Lemma stat-err     | `Recovery`      | zeta and xi relative to their bound (l.317)               |
-| Definition of F    | `ProductClass`  | a class F = Psi x Phi that contains the truth (l.195)     |
 | beta_h^k           | `Spread`        | whether the bonus differs between pairs (l.145, E1)       |
+| Lemma recover-mle  | `Likelihood`    | squared total variation relative to its bound (l.1800)    |
+| Lemma con-inverse  | `Inverses`      | inverse covariances relative to 3/5 and 3 (l.1791)        |
 | Lemma logdet-tele  | `Potential`     | both sides, with the true features (l.1814)               |
 | maximum likelihood | `SameData`      | three models fitted to the data of one agent (l.1800)     |
 | iota_k-CCE         | `CCEGap`        | its gap relative to iota_k (l.268)                        |
@@ -19,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,6 @@ from contrastive_ucb.runs.session import Probe, Session
 
 Figures = dict[str, Array]
 FUTURE_ROUNDS = np.logspace(0, 12, 12 * 20 + 1)  # twenty per decade
-SHARES = (0.05, 0.8)  # of random factors in the nearest and the farthest wrong candidate
 
 
 class Optimism(Probe):
@@ -75,6 +75,80 @@ class Recovery(Probe):
             "zeta_over_bound": figures["zeta"] / bound,
             "xi_over_bound": figures["xi"] / bound,
         }
+
+
+class Likelihood(Probe):
+    """sum_i E |Pr^ - Pr|_TV^2 over all tuples, relative to 2 log(n |F| / delta), maximized over h.
+
+    The contrastive loss is a log likelihood: with f^ the minimizer, Pr^(y = 1 | z, s') is
+    f^ / (1 + f^), and s' has the density (P + P^-) / 2. Step 1 has n = k tuples, later steps 2 k.
+    """
+
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
+        agent, tracker = self.session.agent, self.session.tracker
+        model = agent.model.representation
+        assert isinstance(model, FiniteModel)
+        if not on_grid:
+            return {}
+        seed, step = np.indices((agent.batch.n_seeds, agent.batch.horizon))
+        fitted = model.ratio[seed, model.losses.argmin(1), step]  # (B, H, Z, S)
+        true = tracker.batch.kernel.table()
+        labels = true / (true + agent.negatives)  # f* / (1 + f*)
+        density = (true + agent.negatives) / 2
+        distance = (abs(fitted / (1 + fitted) - labels) * density).sum(-1)  # of both labels, halved
+        spent = ((tracker.rolled_in + tracker.one_later) * distance**2).sum(-1)  # (B, H)
+        tuples = agent.n_rounds * np.where(np.arange(spent.shape[-1]) == 0, 1, 2)
+        allowed = 2 * (np.log(tuples / agent.config.failure) + np.log(model.size))
+        return {"likelihood_over_bound": (spent / allowed).max(-1)}
+
+
+class Inverses(Probe):
+    """The eigenvalues of inv(Sigma^) relative to those of the expected Sigma, between 3/5 and 3.
+
+    Sigma^ is the sum of phi^ phi^' over D~ and the expected one the sum of its expectations, both
+    plus lambda_k I.
+    """
+
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
+        agent, tracker = self.session.agent, self.session.tracker
+        if not on_grid:
+            return {}
+        assert agent.kernel is not None
+        _, ridge = agent.model.schedule(agent.n_rounds)
+        phi = agent.kernel.features
+        drawn = covariance(phi, agent.model.rolled_in, ridge)
+        expected = covariance(phi, tracker.rolled_in, ridge)
+        quotients = np.linalg.eigvals(np.linalg.solve(drawn, expected)).real  # (B, H, d)
+        return {
+            "inverse_below": (0.6 / quotients).max((1, 2)),
+            "inverse_above": (quotients / 3).max((1, 2)),
+        }
+
+
+class DrawnPolicy(Probe):
+    """The share of the K rounds whose policy has at most the mean gap of all K rounds.
+
+    It is the probability that the uniformly drawn policy is epsilon-optimal, where epsilon is what
+    the theorem bounds.
+    """
+
+    def __init__(self, session: Session):
+        super().__init__(session)
+        self.gaps: list[Array] = []  # of each round, (B,)
+
+    def measure(self, figures: Figures, on_grid: bool) -> Figures:
+        self.gaps.append(figures["gap"])
+        return {}
+
+    def totals(self) -> Figures:
+        gaps = np.stack(self.gaps)  # (K, B)
+        return {"drawn_within_average": (gaps <= gaps.mean(0)).mean(0)}
+
+    def state_of(self, seed: int) -> dict[str, Any]:
+        return {"gaps": np.stack(self.gaps)[:, seed]}
+
+    def load_states(self, states: list[dict[str, Any]]) -> None:
+        self.gaps = list(np.stack([state["gaps"] for state in states], axis=1))
 
 
 class Potential(Probe):
@@ -168,60 +242,6 @@ def future_spread(agent: Learner[Any], k: float) -> Array:
     chol = cholesky(covariance(phi, visits, ridge, divisor))
     beta = bonus(elliptical_width(phi, chol), scale, 2.0 * agent.batch.horizon)  # (B, H, Z)
     return np.asarray((beta.amax(-1) - beta.amin(-1)).amax(-1).numpy())
-
-
-class ProductClass(Probe):
-    """Replaces the finite class of the agent by a product Psi x Phi of the same size."""
-
-    def __init__(self, session: Session):
-        super().__init__(session)
-        agent = session.agent
-        measures = agent.batch.kernel.measures
-        pairs = [
-            product_class(
-                Kernel(features, None if measures is None else measures[at]),
-                agent.negatives,
-                agent.config.class_size,
-                stream(seed, "class"),
-            )
-            for at, (seed, features) in enumerate(
-                zip(agent.seeds, agent.batch.kernel.features, strict=True)
-            )
-        ]
-        phi, psi = (np.stack(part) for part in zip(*pairs, strict=True))
-        exact = agent.config.negatives == "exact"
-        agent.model.representation = FiniteModel(phi, psi, agent.negatives, exact)
-
-
-def product_class(
-    kernel: Kernel, negatives: Array, size: int, generator: np.random.Generator
-) -> tuple[Array, Array]:
-    """All pairs of sqrt(size) features and sqrt(size) measures, including the true ones (l.195).
-
-    Every phi(z) is in the simplex, so its norm is at most 1, and psi(s') = measure(s') / P^-(s')
-    has norm at most sqrt(d) / C_S^-. The conditions of the definition hold by construction.
-
-    kernel   (H, Z, d), (H, d, S) of one seed; returns phi (M, H, Z, d), psi (M, H, d, S)
-    """
-    side = isqrt(size)
-    if side**2 != size or side < 2:
-        raise ValueError(f"class_size is {size}; a product class needs a square: 4, 9, 16, ...")
-    if kernel.measures is None:
-        raise ValueError("a product class needs the true factors; use a low-rank environment")
-    phis = _candidates(kernel.features, side, generator)
-    psis = _candidates(kernel.measures, side, generator) / negatives
-    return np.repeat(phis, side, axis=0), np.tile(psis, (side, 1, 1, 1))
-
-
-def _candidates(true: Array, count: int, generator: np.random.Generator) -> Array:
-    """The true factor at a random position among its mixtures with random factors.
-
-    true  (H, m, n) whose rows are distributions; returns (count, H, m, n)
-    """
-    shares = generator.permutation(np.append(np.geomspace(*SHARES, count - 1), 0.0))
-    others = generator.dirichlet(np.ones(true.shape[-1]), (count, *true.shape[:-1]))
-    share = shares[:, None, None, None]
-    return np.asarray((1 - share) * true + share * others)
 
 
 class SameData(Probe):

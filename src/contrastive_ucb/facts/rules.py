@@ -10,18 +10,21 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.stats import binomtest
 
-from contrastive_ucb.agents.finite.config import AgentConfig
+from contrastive_ucb.agents.finite.config import AgentConfig, GameConfig
 from contrastive_ucb.agents.finite.tabular_model import checked_negatives
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.envs import LowRankGame, LowRankMDP
 from contrastive_ucb.envs.batch import EnvBatch
 from contrastive_ucb.evaluation.exact import potential
-from contrastive_ucb.facts.bounds import recovery_bound
+from contrastive_ucb.facts.bounds import recovery_bound, regret_bound
 from contrastive_ucb.facts.plan import Fact, Record, Run
 from contrastive_ucb.facts.rows import Row, State
+from contrastive_ucb.representation.contrastive import contrastive_loss
 from contrastive_ucb.stats.bootstrap import LEVEL, Interval, percentile_interval
 from contrastive_ucb.stats.slopes import slope, slope_interval
 
@@ -104,6 +107,42 @@ def flat_ratio(fact: Fact, record: Record) -> Outcome:
     return Outcome.of(fit, held, f"the ratio is {last.mean():.2f} at K")
 
 
+def rounds_for_epsilon(fact: Fact, record: Record) -> Outcome:
+    """The exponent of K(epsilon) in 1 / epsilon is at most that of the theorem's bound.
+
+    K(epsilon) is the first round from which on the mean gap of all rounds, the expected gap of a
+    uniformly drawn policy, stays at most at epsilon (l.227, l.293). The bound is of order
+    1 / sqrt(K) up to logarithms; its exponent over the same rounds is 2 and what they add.
+    """
+    inside = record.rounds >= record.rounds[-1] / fact.window
+    rounds = record.rounds[inside].astype(float)
+    curves = np.maximum(record.curve(fact.measure)[:, inside], LEAST)
+    drawn = _resampled(len(curves)) / len(curves) @ curves
+    size = sizes_of(record.run)
+    horizon, rank, n_actions = (int(size[name]) for name in ("H", "d", "A"))
+    rest = size["C_S^-"], size["log |F|"], size["delta"]
+    bound = regret_bound(rounds, horizon, rank, n_actions, *rest)
+    limit = float(accuracy_exponent(rounds, bound))
+    fit = percentile_interval(
+        accuracy_exponent(rounds, curves.mean(0)), accuracy_exponent(rounds, drawn), LEVEL
+    )
+    outcome = Outcome.of(fit, bool(fit.estimate <= limit))
+    return replace(outcome, mark=f"at most that of the theorem, {limit:.2f}", limit=limit)
+
+
+def accuracy_exponent(rounds: Array, curves: Array) -> Array:
+    """The slope of log K(epsilon) on log(1 / epsilon), where K(epsilon) inverts a curve.
+
+    At epsilon = sup of the curve from K on, K(epsilon) = K, so the recorded rounds are the data.
+
+    rounds  K  (n,)  curves (..., n); returns (...)
+    """
+    highest = np.maximum.accumulate(curves[..., ::-1], axis=-1)[..., ::-1]
+    accuracy = -np.log(highest)
+    centered = accuracy - accuracy.mean(-1, keepdims=True)
+    return np.asarray((centered * np.log(rounds)).sum(-1) / (centered**2).sum(-1))
+
+
 def always(fact: Fact, record: Record) -> Outcome:
     """In every seed, the share of rounds in which the inequality holds is at least the limit."""
     shares = record.total(fact.measure)
@@ -171,6 +210,29 @@ def small_ridge(fact: Fact) -> Outcome:
     left, right = potential(np.ones((1, 1, 1)), SMALL_RIDGE)
     value = float(left / right)
     return Outcome(value, held=bool(value <= fact.target))
+
+
+def learning_target(fact: Fact) -> Outcome:
+    """The largest relative distance of P / P^- from a numerical minimizer of the expected loss.
+
+    In a small random environment, for every z and s'. P^- is tilted, so that it is not uniform.
+    """
+    make = {"lowrank": LowRankMDP, "lowrank-game": LowRankGame}[fact.variable]
+    batch = EnvBatch([make(n_states=4, n_actions=2, rank=2, horizon=2, seed=0)])
+    negatives = checked_negatives(None, AgentConfig(tilt=1.0), batch)
+    worst_distance = 0.0
+    for row in batch.kernel.table().reshape(-1, batch.n_states):
+        for positive, negative in zip(row, negatives, strict=True):
+            cell = np.array([[positive]]), np.array([[negative]])
+            found = minimize_scalar(
+                lambda log_ratio, cell=cell: contrastive_loss(np.exp([[log_ratio]]), *cell),
+                bounds=(-20, 20),
+                method="bounded",
+                options={"xatol": 1e-9},
+            )
+            target = np.log(positive / negative)
+            worst_distance = max(worst_distance, abs(np.expm1(found.x - target)))
+    return Outcome(float(worst_distance), held=bool(worst_distance <= fact.target))
 
 
 # Rules for the runs of a sweep
@@ -290,25 +352,37 @@ def growth(fact: Fact, *records: Record) -> Outcome:
 
 
 def sizes_of(run: Run) -> dict[str, float]:
-    """d, A and 1/C_S^- of a run, and the lemma's bound in its last round."""
+    """The sizes of a run, and the lemma's bound in its last round.
+
+    log |F| is the number of parameters, see `growth`. In a game A counts joint actions.
+    """
     problem = run.problem
     env = problem.environment(0)
-    config = AgentConfig(**dict(problem.agent_settings))
+    config = GameConfig(**dict(problem.agent_settings))  # also of MDPs
     batch = EnvBatch([env])
     floor = float(checked_negatives(None, config, batch).min())
     rank = config.rank or env.rank
     assert rank is not None
     n_parameters = rank * (batch.n_pairs + batch.n_states)
     bound = recovery_bound(problem.rounds, batch.horizon, rank, floor, n_parameters, config.failure)
-    return {"d": rank, "A": batch.n_actions, "1/C_S^-": 1 / floor, "bound": bound}
+    return {
+        "H": batch.horizon,
+        "d": rank,
+        "A": batch.n_actions,
+        "C_S^-": floor,
+        "1/C_S^-": 1 / floor,
+        "log |F|": n_parameters,
+        "delta": config.failure,
+        "bound": bound,
+    }
 
 
-OF_CURVES = (slope_at_most, slope_reaches, flat_ratio, informative, mean_at)
+OF_CURVES = (slope_at_most, slope_reaches, rounds_for_epsilon, flat_ratio, informative, mean_at)
 OF_TOTALS = (always, worst, solved, mean, ratio)
 OF_SEVERAL_RUNS = (power_law, better_fit, order, growth)
 RULES: dict[str, Callable[..., Outcome]] = {
     rule.__name__.replace("_", " "): rule
-    for rule in (*OF_CURVES, *OF_TOTALS, *OF_SEVERAL_RUNS, small_ridge)
+    for rule in (*OF_CURVES, *OF_TOTALS, *OF_SEVERAL_RUNS, small_ridge, learning_target)
 }
 
 

@@ -24,6 +24,7 @@ has the models without learned features.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -445,6 +446,36 @@ def class_around(
     tables = generator.dirichlet(np.ones(n_states), (size, *kernel.measures.shape[:-1]))
     psi = (1 - shares) * kernel.measures + shares * tables
     return phi, psi / negatives
+
+
+def product_class(
+    kernel: Kernel, negatives: Array, size: int, generator: np.random.Generator
+) -> tuple[Array, Array]:
+    """The function class of the paper (l.195): all pairs of sqrt(size) phi and sqrt(size) psi.
+
+    Both lists contain the true factor at a random index and mixtures with 5 % to 80 % of random
+    factors, so |F| = |Phi| |Psi|. Every phi(z) is in the simplex, so its norm is at most 1, and
+    psi(s') = measure(s') / P^-(s') has norm at most sqrt(d) / C_S^-, as the definition requires.
+
+    kernel   (H, Z, d), (H, d, S) of one seed; returns phi (M, H, Z, d), psi (M, H, d, S)
+    """
+    if kernel.measures is None:
+        raise ValueError("a finite class needs the true factors, but the kernel is a table")
+    side = isqrt(size)
+    phis = _mixtures(kernel.features, side, generator)
+    psis = _mixtures(kernel.measures, side, generator) / negatives
+    return np.repeat(phis, side, axis=0), np.tile(psis, (side, 1, 1, 1))
+
+
+def _mixtures(true: Array, count: int, generator: np.random.Generator) -> Array:
+    """The true factor at a random position among its mixtures with random factors.
+
+    true  (H, m, n) whose rows are distributions; returns (count, H, m, n)
+    """
+    shares = generator.permutation(np.append(np.geomspace(0.05, 0.8, count - 1), 0.0))
+    others = generator.dirichlet(np.ones(true.shape[-1]), (count, *true.shape[:-1]))
+    share = shares[:, None, None, None]
+    return np.asarray((1 - share) * true + share * others)
 
 
 # Models without learned features: LSVI-UCB is given the true ones, UCBVI uses none

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.checks import check_number, check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.events import ProgressListener
 from contrastive_ucb.core.random_streams import stream
@@ -18,6 +18,7 @@ from contrastive_ucb.core.runtime import threads
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularGame
 from contrastive_ucb.runs.loop import follow
+from contrastive_ucb.stats.slopes import within_from
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,6 +109,34 @@ class Result:
             raise AttributeError(f"this run has no {name!r}; it has {', '.join(figures)}")
         figure: Array = figures[name]
         return figure
+
+    def rounds_for(self, epsilon: float) -> Array:
+        """Rounds after which a uniformly drawn policy is epsilon-optimal on average (l.227, l.293).
+
+        The expected gap of the drawn policy is the mean gap of all rounds.
+
+        Args:
+            epsilon: The suboptimality, in games the duality gap.
+
+        Returns:
+            For each seed the first logged round from which on `average_regret`, in games
+            `average_gap`, stays at most at epsilon; NaN if it ends above.
+
+        Raises:
+            UserError: epsilon is not positive, or this is a run of a deep agent.
+
+        Examples:
+            >>> import contrastive_ucb as cu
+            >>> agent = cu.ContrastiveUCB(cu.Lock(horizon=2, n_actions=2), seed=0)
+            >>> result = agent.learn(rounds=100, progress=False)
+            >>> result.rounds_for(0.5) <= result.rounds_for(0.25)
+            array([ True])
+        """
+        check_number("epsilon", epsilon, positive=True, finite=True)
+        for name in ("average_regret", "average_gap"):
+            if name in self.figures:
+                return within_from(self.steps.astype(float), self._rows(name).T, epsilon)
+        raise UserError("a deep agent has no average gap; rounds_for() is for finite environments")
 
     def _rows(self, name: str) -> Array:
         """The metric of all seeds   (n, B)"""

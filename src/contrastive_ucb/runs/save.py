@@ -29,7 +29,7 @@ from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.rich_lock import RichLock, RichLockGame
 from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 from contrastive_ucb.runs.problem import Problem
-from contrastive_ucb.runs.store import find_run, newest_checkpoint
+from contrastive_ucb.runs.store import checkpoint_errors, find_run, newest_checkpoint
 
 if TYPE_CHECKING:
     from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
@@ -141,7 +141,8 @@ def load(
         negative_distribution=state["negatives"],
         **state["config"],
     )
-    agent.session.load_states(state["session"])
+    with checkpoint_errors(path, "train the agent again"):
+        agent.session.load_states(state["session"])
     return agent
 
 

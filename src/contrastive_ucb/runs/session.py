@@ -150,6 +150,7 @@ class Session:
             "env_steps": agent.env_steps,
             "final_gap": latest["gap"],
             self.tracker.average: latest[self.tracker.average],
+            "drawn_gap": float(self.tracker.drawn_gap[seed]),
             "alpha": agent.config.alpha,
             **{name: latest[name] for name in ("zeta", "xi") if name in latest},
             **self.tracker.summary(seed),

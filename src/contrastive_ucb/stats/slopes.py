@@ -46,6 +46,16 @@ def slope_interval(
     return percentile_interval(slope(x, curves.mean(0)), slope(x, drawn), level)
 
 
+def within_from(x: Array, y: Array, limit: float) -> Array:
+    """The first x from which on a curve stays at most at the limit; NaN if it ends above.
+
+    x (n,), y (..., n); returns (...)
+    """
+    inside = np.logical_and.accumulate(y[..., ::-1] <= limit, axis=-1)  # from the last point back
+    count = inside.sum(-1)
+    return np.where(count > 0, x[len(x) - np.maximum(count, 1)], np.nan)
+
+
 def _inside(x: Array, y: Array, window: Window | None) -> tuple[Array, Array]:
     """x (n,) and y (..., n) restricted to the window, where both must have a logarithm."""
     low, high = window or (-np.inf, np.inf)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from math import inf
+from math import inf, isqrt
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -29,11 +29,12 @@ PhiHead = Literal["simplex", "softplus"]
 PsiHead = Literal["exp", "softplus"]
 Switch = Literal["auto", "on", "off"]
 Features = Literal["contrastive", "likelihood", "true", "table"]
-FunctionClass = Literal["counts", "finite"]
+FunctionClass = Literal["counts", "finite", "product"]
 Negatives = Literal["sampled", "exact"]
 ScheduleName = Literal["practical", "theory"]
 CovarianceForm = Literal["sum", "averaged"]
-RewardKnowledge = Literal["auto", "known", "learned", "learnt"]  # the last is an old spelling
+# The last is an old spelling
+RewardKnowledge = Literal["auto", "known", "learned", "linear", "learnt"]
 Equilibrium = Literal["cce", "midpoint", "tight"]
 
 LEAST = {"reseed_every": 0, "hidden": 0, "harmonics": 0}  # of whole numbers; 1 for the others
@@ -118,9 +119,10 @@ class AgentConfig(NeuralConfig):
     features: Features = "contrastive"
     """Source of phi: contrastive loss, maximum likelihood, the true features, or no features."""
     function_class: FunctionClass = "counts"
-    """All positive factors fitted to counts, or a finite class searched by enumeration."""
+    """All positive factors fitted to counts, or a class searched by enumeration: a finite list of
+    pairs (phi, psi), or the paper's product of sqrt(class_size) phi and as many psi."""
     class_size: int = 16
-    """Number of members of the finite class, which contains the true factors."""
+    """|F|, the number of members of a finite class or product, which contains the true factors."""
     negatives: Negatives = "sampled"
     """One sampled label per tuple as in the paper, or negatives replaced by their expectation."""
     tilt: float = 0.0
@@ -140,9 +142,10 @@ class AgentConfig(NeuralConfig):
     clip: Switch = "auto"
     """Clip Q_h to [0, H - h + 1], in games to +-(H - h + 1); auto: in the practical schedule."""
     reward: RewardKnowledge = "auto"
-    """Known as in the paper, or learned; auto: learned if known rewards reveal the solution."""
+    """Known as in the paper, learned (means of the pairs; networks regress on phi), or linear, that
+    is, regressed on phi also in tables; auto: learned if known rewards reveal the solution."""
     reward_alpha: float = 0.3
-    """Scale of the width of a learned reward, 1 / sqrt(visits), relative to alpha."""
+    """Scale of the width of a learned reward (1 / sqrt(visits), or that of phi), times alpha."""
     epsilon: float = 0.0
     """Share of uniform actions in the roll-in policy; 1 is uniform exploration."""
     sweeps: int = 10
@@ -162,10 +165,21 @@ class AgentConfig(NeuralConfig):
         numbers = [name for name, value in vars(self).items() if isinstance(value, float)]
         check_positive(self, *(name for name in POSITIVE if name in numbers))
         check_range(self, "", **{name: RANGES.get(name, (0, inf)) for name in numbers})
-        if self.function_class == "finite" and self.features != "contrastive":
+        if self.function_class != "counts" and self.features != "contrastive":
             raise ValueError(
-                f"features = {self.features!r} has no effect with function_class = 'finite', which"
-                " is fitted with the contrastive loss; use function_class = 'counts'"
+                f"features = {self.features!r} has no effect with function_class ="
+                f" {self.function_class!r}, which is fitted with the contrastive loss; use"
+                " function_class = 'counts'"
+            )
+        if self.function_class == "product" and isqrt(self.class_size) ** 2 != self.class_size:
+            raise ValueError(
+                f"class_size is {self.class_size}; function_class = 'product' needs a square, the"
+                " product of as many phi as psi: 4, 9, 16, ..."
+            )
+        if self.reward == "linear" and self.features == "table":
+            raise ValueError(
+                "reward = 'linear' needs features, and features = 'table' has none; use reward ="
+                " 'learned'"
             )
 
 
@@ -255,8 +269,8 @@ def resolve(config: C, env: Env | ObservedEnv) -> C:
                 f"the environment {env.name!r} declares no rank d, the dimension of the features;"
                 f" pass rank=d to the agent or to TabularMDP or TabularGame (--rank d){measured}"
             )
-        if config.function_class == "finite":
-            changes["rank"] = env.kernel.features.shape[-1]  # the class has the true factors
+        if config.function_class != "counts":
+            changes["rank"] = env.kernel.features.shape[-1]  # of the true factors
     if config.reward == "auto":
         changes["reward"] = "known" if env.reveals_reward else "learned"
     if config.alpha is None:

@@ -4,6 +4,7 @@
 |--------------------|-----------------------------|-----------------|--------|
 | Q-bar, V-bar       | `q`, `values`               | (B, H, S[, A])  | 11, 12 |
 | pi^k               | `planned`, `policies`       | (B, H, S, A)    | 13     |
+| pi^, drawn         | `drawn`                     | (B, H, S, A)    | l.227  |
 
 The baselines are configurations of this class (`presets.PRESETS`).
 """
@@ -11,6 +12,7 @@ The baselines are configurations of this class (`presets.PRESETS`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,11 +22,26 @@ from contrastive_ucb.agents.finite.learner import Learner
 from contrastive_ucb.agents.finite.presets import preset
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.runtime import one_thread
+from contrastive_ucb.envs.batch import SeedState
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.planning.value_iteration import greedy, plan
 
 MDP = TabularMDP | ObservedEnv
+
+
+@dataclass
+class Drawn(SeedState):
+    """The policy of a uniformly drawn round, per seed: the one of the PAC bound (l.227).
+
+    policy  pi^  (B, H, S, A)
+    number  k    (B,)  the round, 0 before the first
+    """
+
+    saved = ("policy", "number")
+
+    policy: Array
+    number: IntArray
 
 
 class ContrastiveUCB(Learner[AgentConfig]):
@@ -47,6 +64,8 @@ class ContrastiveUCB(Learner[AgentConfig]):
         config: The `AgentConfig` in use.
         n_rounds: k, the number of rounds so far.
         values: V-bar at all steps and states, shape (B, H, S) for B seeds.
+        drawn: The `policy` (B, H, S, A) of a uniformly drawn round and its `number` (B,). Its
+            expected suboptimality is the average regret, which the theorem bounds.
 
     Raises:
         ValueError: The environment, the algorithm or a setting is not valid.
@@ -68,7 +87,7 @@ class ContrastiveUCB(Learner[AgentConfig]):
     """
 
     kind, n_players = "contrastive-ucb", 1
-    saved = (*Learner.saved, "planned", "values")
+    saved = (*Learner.saved, "planned", "values", "drawn")
 
     def __init__(
         self,
@@ -81,6 +100,9 @@ class ContrastiveUCB(Learner[AgentConfig]):
     ):
         super().__init__(env, seed, algo, preset(algo, **settings), negative_distribution)
         self.values = np.zeros(self.model.shape[:-1])
+        n_stored = self.model.shape[2] if self.is_tabular else 0  # the states of networks change
+        first = np.zeros(len(self.seeds), dtype=np.int64)
+        self.drawn = Drawn(self.planned[:, :, :n_stored].copy(), first)
 
     def round(self) -> None:
         """Run one iteration of Algorithm 1, without measurements.
@@ -94,8 +116,13 @@ class ContrastiveUCB(Learner[AgentConfig]):
             self.bonus = model.bonus(self.kernel, k)  # lines 9-10
             q, self.values = plan(self.kernel, model.rewards() + self.bonus, self.ceiling)  # 11-12
             self.planned = greedy(q)  # line 13
-            if not self.is_tabular:
-                model.keep(["last"], [self.values], self.ceiling)  # pi^k as a function
+            is_drawn = self._draws(k)
+            self.drawn.number[is_drawn] = k
+            if self.is_tabular:
+                self.drawn.policy[is_drawn] = self.planned[is_drawn]
+            else:
+                names = ["last", *(["drawn"] if is_drawn[0] else [])]
+                model.keep(names, [self.values], self.ceiling)  # pi^k as a function
         self.n_rounds = k
 
     def _choose(self, step: int, bounds: list[Array], kept: str) -> Array:

@@ -23,7 +23,6 @@ from contrastive_ucb.agents.finite.learner import Learner
 from contrastive_ucb.agents.finite.presets import game_preset
 from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
 from contrastive_ucb.core.runtime import one_thread
-from contrastive_ucb.data.sampler import uniforms
 from contrastive_ucb.envs.batch import SeedState, draw
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularGame
@@ -113,7 +112,7 @@ class ContrastiveULCB(Learner[GameConfig]):
 
     kind, n_players = "contrastive-ulcb", 2
     saved = (*Learner.saved, "bounds", *PROFILES, "cce_gap", "cce_stages")
-    _streams = ("round", "act")  # for `drawn`, and for `predict`
+    _streams = ("act",)  # for `predict`
 
     def __init__(
         self,
@@ -174,8 +173,7 @@ class ContrastiveULCB(Learner[GameConfig]):
         self.last = Profile(*pair, certificate, np.full(len(self.seeds), k))
         better = certificate <= self.best.certificate  # of equal rounds the later one
         self.best = self.best.updated(better, self.last)
-        replaced = uniforms(self.streams["round"], 1)[:, 0] * k < 1  # with probability 1 / k
-        self.drawn = self.drawn.updated(replaced, self.last)
+        self.drawn = self.drawn.updated(self._draws(k), self.last)
 
     def _joint_policy(self, step: int, upper: Array, lower: Array) -> Array:
         """Line 15 at the states planned on; updates `cce_gap` and `cce_stages`.

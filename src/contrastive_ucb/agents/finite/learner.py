@@ -29,12 +29,12 @@ from contrastive_ucb.agents.finite.config import (
     resolve,
 )
 from contrastive_ucb.agents.finite.tabular_model import TabularModel
-from contrastive_ucb.core.arrays import Array, IntArray
+from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
 from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import restore_stream, stream, stream_state
 from contrastive_ucb.core.runtime import one_thread
-from contrastive_ucb.data.sampler import Streams, TabularSampler, steps_per_round
+from contrastive_ucb.data.sampler import Streams, TabularSampler, steps_per_round, uniforms
 from contrastive_ucb.envs.batch import SeedState
 from contrastive_ucb.envs.finite_twin import one_hot
 from contrastive_ucb.envs.kernel import Kernel
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=AgentConfig)
 # Random streams, by name, that continue from round to round
-TABULAR_STREAMS = ("walk", "label")
+TABULAR_STREAMS = ("walk", "label", "round")
 NEURAL_STREAMS = (*TABULAR_STREAMS, "weights", "batch", "draws", "evaluate")
 
 
@@ -137,6 +137,13 @@ class Learner(SeedState, ABC, Generic[C]):
         A table (B, H, S, A), or for observations the function `acts`.
         """
         return self.mixed(self.planned) if self.is_tabular else self.acts
+
+    def _draws(self, k: int) -> BoolArray:
+        """Whether round k replaces the drawn round, for each seed (B,): with probability 1 / k.
+
+        After K rounds, each of them is the drawn one with probability 1 / K (l.227).
+        """
+        return np.asarray(uniforms(self.streams["round"], 1)[:, 0] * k < 1)
 
     def acts(self, step: int, observations: Array) -> Array:
         """The roll-in policy at observations   (n, D) -> (n, A)"""

@@ -29,7 +29,15 @@ import numpy as np
 import torch
 
 from contrastive_ucb.agents.finite.config import AgentConfig
-from contrastive_ucb.bonus.elliptical import bonus, cholesky, covariance, elliptical_width, log_det
+from contrastive_ucb.bonus.elliptical import (
+    REWARD_RIDGE,
+    bonus,
+    cholesky,
+    covariance,
+    elliptical_width,
+    log_det,
+    ridge_weights,
+)
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.random_streams import restore_stream, stream_state
 from contrastive_ucb.core.runtime import one_thread
@@ -52,7 +60,6 @@ from contrastive_ucb.representation.neural import (
 )
 
 REWARD_GAIN = 5.0  # scale of rewards as inputs of psi, similar to that of observations
-REWARD_RIDGE = 0.1  # of the regression of rewards, as in tables: sum of rewards / (visits + 0.1)
 SIGNS = (1.0, -1.0)  # of the bonus in the upper bound and, in games, the lower one
 KnownReward = Callable[[int, Array], Array]  # step h, observations (n, D) -> (n, A)
 
@@ -239,9 +246,7 @@ class NeuralModel:
             return uncertainty
         visits = is_row.astype(np.float64)
         rewards = data.reward[:, :most].astype(np.float64) * visits
-        gram = covariance(features, visits, REWARD_RIDGE)
-        moments = np.matmul(features.mT, rewards[..., None])
-        weights = np.asarray(np.linalg.solve(gram, moments)[..., 0], dtype=np.float64)
+        weights = ridge_weights(features, visits, rewards, REWARD_RIDGE)
         width = cholesky(covariance(phi, torch.from_numpy(visits), ridge))
         return replace(
             uncertainty,

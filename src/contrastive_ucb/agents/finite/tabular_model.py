@@ -19,11 +19,13 @@ import numpy as np
 
 from contrastive_ucb.agents.finite.config import AgentConfig
 from contrastive_ucb.bonus.elliptical import (
+    REWARD_RIDGE,
     bonus,
     cholesky,
     covariance,
     elliptical_width,
     log_det,
+    ridge_weights,
     theory_coefficients,
 )
 from contrastive_ucb.core.arrays import Array
@@ -37,9 +39,9 @@ from contrastive_ucb.representation.tabular_fit import (
     TableModel,
     TrueFeaturesModel,
     class_around,
+    product_class,
 )
 
-REWARD_RIDGE = 0.1  # of the regression of rewards on pairs
 # The estimators of P^: `add` the data of a round, then `fit`
 Representation = CountsModel | FiniteModel | TrueFeaturesModel | TableModel
 
@@ -52,8 +54,10 @@ class TabularModel(SeedState):
     visits       (B, H, Z)     visits in all data
     reward_sums  (B, H, Z)     sums of the observed rewards
     log_det      (B,)          log det Sigma^ of the last bonus, summed over steps
+    kernel                     P^ of the last fit
     """
 
+    kernel: Kernel
     saved = ("representation", "rolled_in", "visits", "reward_sums")
     transaction = nullcontext  # no round is undone: a failed round keeps its data
 
@@ -68,7 +72,8 @@ class TabularModel(SeedState):
         self.shape: tuple[int, int, int, int] = self.batch.rewards.shape
         self.action_shape, self.initial = self.batch.action_shape, self.batch.initial
         self.negatives = checked_negatives(negative_distribution, config, self.batch)
-        start = [stream(seed, "start") for seed in seeds]
+        name = "class" if config.function_class == "product" else "start"
+        start = [stream(seed, name) for seed in seeds]
         self.representation = make_representation(config, self.batch, self.negatives, start)
         self.rank = config.rank or self.batch.kernel.features.shape[-1]
         # The number of parameters stands for the log covering number of an infinite class.
@@ -90,7 +95,8 @@ class TabularModel(SeedState):
 
     def fit(self) -> Kernel:
         """Lines 6 to 8: phi^, psi^ and P^."""
-        return self.representation.fit()
+        self.kernel = self.representation.fit()
+        return self.kernel
 
     def schedule(self, k: int) -> tuple[float, float]:
         """gamma_k and lambda_k."""
@@ -123,16 +129,26 @@ class TabularModel(SeedState):
             width, log_dets = elliptical_width(phi, chol), log_det(chol)
         self.log_det = log_dets.sum(-1)
         beta = bonus(width, scale, 2.0 * self.batch.horizon).reshape(self.shape)
+        reward_scale = (config.alpha or 0.0) * config.reward_alpha
         if config.reward == "learned":
-            visits = self.visits.reshape(self.shape)
-            beta = beta + (config.alpha or 0.0) * config.reward_alpha / np.sqrt(visits + 1)
+            beta = beta + reward_scale / np.sqrt(self.visits + 1).reshape(self.shape)
+        elif config.reward == "linear":
+            chol = cholesky(covariance(phi, self.visits, config.ridge))
+            beta = beta + reward_scale * elliptical_width(phi, chol).reshape(self.shape)
         return np.asarray(beta)
 
     def rewards(self) -> Array:
-        """r_h, known or estimated by ridge regression on the counts (remark, l.168)."""
+        """r_h, known or estimated by ridge regression on one-hot pairs or on phi^ (remark, l.168).
+
+        The former is the mean of the observed rewards, 0 without visits.
+        """
         if self.config.reward == "known":
             return self.batch.rewards
-        mean = self.reward_sums / (self.visits + REWARD_RIDGE)  # 0 without visits
+        if self.config.reward == "linear":
+            phi = self.kernel.features
+            weights = ridge_weights(phi, self.visits, self.reward_sums, REWARD_RIDGE)
+            return np.asarray(np.matmul(phi, weights[..., None])).reshape(self.shape)
+        mean = self.reward_sums / (self.visits + REWARD_RIDGE)
         return mean.reshape(self.shape)
 
 
@@ -169,12 +185,13 @@ def make_representation(
     if config.features == "table":
         return TableModel(shape, negatives)
     exact = config.negatives == "exact"
-    if config.function_class == "finite":
+    if config.function_class != "counts":
         if psi is None:  # the true factors of a table are itself and the identity
             identity = np.eye(batch.n_states)
             psi = np.broadcast_to(identity, (*phi.shape[:2], *identity.shape))
+        make = class_around if config.function_class == "finite" else product_class
         pairs = [
-            class_around(Kernel(*factors), negatives, config.class_size, generator)
+            make(Kernel(*factors), negatives, config.class_size, generator)
             for *factors, generator in zip(phi, psi, generators, strict=True)
         ]
         all_phi, all_psi = (np.stack(part) for part in zip(*pairs, strict=True))
