@@ -1,6 +1,7 @@
 """Algorithm 1 in a Gymnasium environment of the user: sources, `predict`, and `solved_return`."""
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import contrastive_ucb as cu
 from contrastive_ucb.cli import main
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.runs.grid import grid_of
 from contrastive_ucb.runs.problem import Problem
 from contrastive_ucb.runs.spec import command_words
 
@@ -271,6 +273,11 @@ def test_settings_of_a_grid_and_old_identities() -> None:
     flat = Problem("gym", settings={"env_kwargs.size": 3, "env_kwargs.kind": "a"})
     assert flat.env_settings["env_kwargs"] == {"size": 3, "kind": "a"}
     assert flat == Problem("gym", settings={"env_kwargs": {"size": 3, "kind": "a"}})
+    table = tomllib.loads(
+        'kind = "solve"\nenv = "gym"\nalgo = "contrastive-ucb"\nrounds = 1000\n'
+        'settings = {env_kwargs.size = 3, env_kwargs.kind = "a"}'
+    )
+    assert grid_of(table, "own").jobs[0].task == flat
     assert "CartPole-v1" in flat.spec(0).folder(Path("runs")).parent.name
     plain = Problem("gym", settings={"solved_return": None})
     assert "solved_return" not in plain.spec(0).config["env"]  # as before it was added
