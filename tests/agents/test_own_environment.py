@@ -139,6 +139,23 @@ def test_errors_of_predict(
     assert "\n" not in str(caught.value)
 
 
+def test_a_game_agent_counts_the_steps_in_the_same_way() -> None:
+    agent = cu.ContrastiveULCB(cu.RichLockGame(3, 2), seed=0, **QUICK)
+    seen = np.zeros((2, agent.envs[0].size))
+    assert agent.predict(seen, 2, episode_start=True)[1] == 1
+    _, steps = agent.predict(seen, [2, 1], [False, True])
+    np.testing.assert_array_equal(steps, [3, 1])
+
+
+def test_the_environment_of_the_agent_numbers_actions_likewise() -> None:
+    env = cu.GymObserved(Keys, 4)
+    env.reset(seed=0)
+    assert env.step(7)[1] == 1
+    assert env.action_space.contains(np.int64(5))
+    with pytest.raises(ValueError, match=r"action is 0; it must be one of 5\.\.7"):
+        env.step(0)
+
+
 # Sources
 
 

@@ -1,6 +1,8 @@
 """The lock board: counting, the stopping rule, the protocol, and short runs on H = 3."""
 
 import json
+import multiprocessing
+import pickle
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -141,6 +143,14 @@ def test_the_budget_is_a_limit_on_trajectories_in_all_environments() -> None:
     never = Greedy(lambda step, seen: np.zeros(len(seen), int))
     run = TASK.run("greedy", lambda seed: never)
     assert (run.solved, run.trajectories, run.evaluations) == (False, 200, 205)
+
+
+def test_trajectories_in_another_process_are_an_error() -> None:
+    env = pickle.loads(pickle.dumps(LockEnv(cu.RichLock(3, 3), Meter(9), 0)))
+    env.reset()  # still this process
+    pool = multiprocessing.get_context("spawn").Pool(1)
+    with pool, pytest.raises(UserError, match="which is not counted in process"):
+        pool.apply(env.reset)
 
 
 def test_an_error_of_the_agent_is_not_hidden() -> None:

@@ -23,6 +23,7 @@ experiments/locks.toml contains the locks with their seeds and budgets.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -65,13 +66,18 @@ class Meter:
 
     def __init__(self, budget: int):
         self.budget, self.trajectories, self.env_steps = budget, 0, 0
-        self.is_spent = False
+        self.is_spent, self.process = False, os.getpid()
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self
 
     def begin(self) -> None:
         """Count a trajectory."""
+        if os.getpid() != self.process:
+            raise UserError(
+                f"process {os.getpid()} began a trajectory, which is not counted in process"
+                f" {self.process}; use the environments in the process of run()"
+            )
         if self.trajectories == self.budget:
             self.is_spent = True
             raise BudgetSpent(f"the budget of {self.budget} trajectories is spent; end the run")
