@@ -200,6 +200,16 @@ def test_arguments_of_the_environment() -> None:
         assert "\n" not in str(caught.value)
 
 
+def test_a_saved_agent_has_the_arguments_of_its_factory(tmp_path: Path) -> None:
+    trained(Keys, env_kwargs={"best": 0.5}).save(tmp_path)
+    for env in (Keys, Keys(0.5)):
+        agent = cu.load(tmp_path, env=env)
+        assert isinstance(agent, cu.ContrastiveUCB)
+        scores = agent.evaluate(5)["scores"]
+        assert set(scores) <= {0, 0.5, 1, 1.5, 2}
+        assert max(scores) > 0
+
+
 # The end of learning
 
 

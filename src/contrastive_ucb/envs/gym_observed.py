@@ -10,8 +10,7 @@ is treated as ended.
 
 Trajectories are collected in parallel, so several copies of the environment are needed. An id and a
 factory make them; an instance is copied with `copy.deepcopy` and is itself never reset or stepped.
-Only an id can be stored: an agent that was built on an instance or a factory learns and predicts,
-but `agent.save` raises, because `load` could not rebuild the environment.
+An instance or a factory cannot be stored, so `load` needs it again: cu.load(folder, env=...).
 
 The only randomness of the environment is that of `reset(seed=...)`. Every episode gets a seed from
 the stream of the agent, so the seed of the run determines all episodes.
@@ -48,8 +47,8 @@ class GymObserved(ObservedMDP):
     H, the last observation is repeated with rewards of 0; one more coordinate marks the end.
 
     Args:
-        env_id: An id, an environment instance, or a function that makes environments. An agent can
-            be saved only if this is an id.
+        env_id: An id, an environment instance, or a function that makes environments. Only an id
+            can be stored; to load an agent, pass an instance or a function again.
         horizon: H; at most the time limit of the environment.
         reward_low: The reward that is mapped to 0; at most 0.
         reward_high: The reward that is mapped to 1. Rewards outside of the two bounds are clipped,
@@ -129,10 +128,7 @@ class GymObserved(ObservedMDP):
     @property
     def arguments(self) -> Mapping[str, Any]:
         if not isinstance(self._source, str):
-            raise UserError(
-                f"{self.name} was made from an instance or a factory, which load() cannot rebuild;"
-                " to save it, register it with gymnasium.register and pass its id to GymObserved"
-            )
+            return {**super().arguments, "env_id": None}  # `load` needs it again
         return super().arguments
 
     def vectors(self, observation: Any) -> Array:
