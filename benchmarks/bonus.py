@@ -104,11 +104,13 @@ def bonuses_and_ppo(options: Options) -> Figures:
     """Milliseconds per 1,000 environment steps of each bonus and of PPO, and ratios."""
     from stable_baselines3 import PPO
 
-    from contrastive_ucb.bonus.sb3 import BonusVecEnv
+    from contrastive_ucb.bonus.sb3 import OBSERVATION_FEATURES, BonusVecEnv
 
     def ppo(env: Any) -> Any:
-        settings = {"n_steps": ROLLOUT, "batch_size": 256, "seed": options.seed, "device": "cpu"}
-        return PPO("MlpPolicy", env, **settings)
+        """With the settings of `cucb train --algo ppo`."""
+        settings = {"n_steps": ROLLOUT, "batch_size": 256, "n_epochs": 4, "device": "cpu"}
+        features = {"policy_kwargs": OBSERVATION_FEATURES}
+        return PPO("MlpPolicy", env, **settings, **features, seed=options.seed)
 
     steps = ROLLOUT * options.rollouts * options.n_envs
     plain = _environments(options)

@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/minigrid_results.py [FOLDER [NAME ...]]
 
-FOLDER is the folder of the run folders, `runs` by default. NAMEs select the results whose names
-begin with them, such as multiroom-n4-s5 or doorkey-8x8-contrastive; `tuning` is the grid
+FOLDER is the folder of the run folders, `runs` by default. NAMEs select results, such as
+doorkey-8x8-rnd, or all that begin with them, such as multiroom-n4-s5; `tuning` is the grid
 `benchmarks/minigrid_tuning.toml`, whose runs have other seeds. Finished runs in the folder are
 reused, also those of `cucb sweep minigrid`. Each file has the command and, for every seed, the
 summary with the success rate at 20 points of the run.
@@ -12,7 +12,7 @@ summary with the success rate at 20 points of the run.
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +34,25 @@ def main() -> None:
     for job in experiment("minigrid").jobs:
         groups.setdefault(name_of(job), []).append(job)
     groups["tuning"] = list(read_grid(TUNING).jobs)
-    for word in chosen:
-        if not any(name.startswith(word) for name in groups):
-            sys.exit(f"unknown result {word!r}; choose from {', '.join(groups)}")
-    for name, jobs in groups.items():
-        if not chosen or name.startswith(tuple(chosen)):
-            print(name, flush=True)
-            if errors := run_local(jobs, Path(runs), min(len(jobs), cores())):
-                sys.exit("\n".join(f"{path}: {error}" for path, error in errors.items()))
-            RESULTS.mkdir(parents=True, exist_ok=True)
-            found = (tuning if name == "tuning" else record)(jobs, Path(runs))
-            (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+    wanted = list(groups)
+    if chosen:
+        wanted = [name for word in chosen for name in named(word, groups)]
+    for name in wanted:
+        print(name, flush=True)
+        jobs = groups[name]
+        if errors := run_local(jobs, Path(runs), min(len(jobs), cores())):
+            sys.exit("\n".join(f"{path}: {error}" for path, error in errors.items()))
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        found = (tuning if name == "tuning" else record)(jobs, Path(runs))
+        (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+def named(word: str, groups: Iterable[str]) -> list[str]:
+    """The result of this name, or those whose names begin with it."""
+    found = [word] if word in groups else [name for name in groups if name.startswith(word)]
+    if not found:
+        sys.exit(f"unknown result {word!r}; choose from {', '.join(groups)}")
+    return found
 
 
 def name_of(job: Job) -> str:

@@ -12,7 +12,7 @@ try:
 except ImportError:
     sys.exit("this example needs Stable-Baselines3: pip install 'contrastive-ucb[sb3]'")
 
-from contrastive_ucb.bonus.sb3 import BonusCallback
+from contrastive_ucb.bonus import BonusCallback
 
 SIZE = 10
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000

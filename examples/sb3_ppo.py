@@ -10,7 +10,7 @@ try:
 except ImportError:
     sys.exit("this example needs more packages: pip install 'contrastive-ucb[sb3,minigrid]'")
 
-from contrastive_ucb.bonus.sb3 import OBSERVATION_FEATURES, BonusVecEnv
+from contrastive_ucb.bonus import OBSERVATION_FEATURES, BonusVecEnv
 
 MAZE = "MiniGrid-MultiRoom-N4-S5-v1"
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -59,18 +58,16 @@ def success_table(groups: Groups) -> str:
 
 
 def seeds_table(groups: Groups) -> str:
-    """A row per task and bonus: steps, solved seeds, the difference from `BONUS`, and the time."""
+    """A row per task and bonus: steps, solved seeds and the difference from `BONUS`."""
     rows = []
     for task, own in groups.items():
         for label, record in own.items():
             runs, rates = record["runs"], successes(record)
-            pace = fmean(1000 * run["seconds"] / run["steps"] for run in runs)
             row = {
                 "task": task,
                 "bonus": label,
                 "steps": f"{runs[0]['steps']:,}",
                 f"seeds above {SOLVED}": f"{int((rates > SOLVED).sum())} of {len(runs)}",
-                "seconds per 1,000 steps": f"{pace:.2f}",
             }
             if label != BONUS and BONUS in own:
                 found = difference_interval(iqm, scores(own[BONUS]), scores(record), RESAMPLES)

@@ -18,7 +18,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from figures import learning_curves, trajectories_figure  # noqa: E402
 from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: E402
-from minigrid_page import FIGURE, minigrid_groups, minigrid_page, success_curves  # noqa: E402
+from minigrid_page import (  # noqa: E402
+    FIGURE,
+    SOLVED,
+    minigrid_groups,
+    minigrid_page,
+    success_curves,
+    successes,
+)
 from theory import TITLES, Facts  # noqa: E402
 
 import results  # noqa: E402
@@ -38,6 +45,8 @@ EXPLORATION: list[Task] = [  # task, start of the names of its records, agents, 
        "trajectories", "locks") for size in (12, 24)),
     *((f"DeepSea N={size}, SPR-UCB `algorithm-1` and SPR", f"deep/deepsea-{size}", DEEP_AGENTS,
        "episodes", "DeepSea") for size in (10, 14, 20)),
+    ("MiniGrid MultiRoom-N4-S5, PPO with the contrastive bonus", "minigrid/multiroom-n4-s5",
+     ("contrastive", "no-bonus"), "success", "MiniGrid"),
 ]  # fmt: skip
 MINATAR: list[Task] = [
     (f"MinAtar {game.capitalize()}, SPR-UCB `paper` and SPR", f"minatar/{game}", ("paper", "spr"),
@@ -151,13 +160,17 @@ def _outcome(record: Record, unit: str) -> str:
     runs = runs_of(record)
     if unit == "score":
         return f"mean score {results.run_scores(record).mean():.1f} ({len(runs)} seeds)"
+    if unit == "success":
+        rates = successes(record)
+        return f"{(rates > SOLVED).sum()} of {len(runs)} seeds, success rate {rates.mean():.2f}"
     at = results.solved_at(runs)
     if not at:
         when = f" in {max(run[unit] for run in runs):,} {unit}"
     elif unit == "trajectories":
         when = f", mean {fmean(results.trajectories(runs, solved=True)):,.0f} trajectories"
     else:
-        when = f", median {unit.removesuffix('s')} {median(at):.0f}"
+        middle = "median " if len(at) > 1 else ""
+        when = f", {middle}{unit.removesuffix('s')} {median(at):.0f}"
     return f"{len(at)} of {len(runs)} seeds{when}"
 
 

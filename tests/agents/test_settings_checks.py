@@ -24,6 +24,8 @@ def test_unknown_names_come_with_the_nearest_one_or_with_all() -> None:
     assert hint("rouds", ["rounds", "bits"]) == "did you mean 'rounds'?"
     assert hint("xyz", ["rounds", "bits"]) == "choose from rounds, bits"
     check_names(["bits"], ["rounds", "bits"])
+    with pytest.raises(ValueError, match="no setting is called 'BITS'; did you mean 'bits'"):
+        check_names(["BITS"], ["rounds", "bits"])
     with pytest.raises(ValueError, match="no setting is called 'bit'; did you mean 'bits'"):
         check_names(["rounds", "bit"], ["rounds", "bits"])
 

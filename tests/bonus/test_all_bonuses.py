@@ -8,7 +8,6 @@ import pytest
 import torch
 from bonus_data import (
     ACTIONS,
-    NEVER,
     SCOPES,
     SHORT,
     SPACES,
@@ -184,6 +183,19 @@ def test_a_users_encoder_is_used_and_not_changed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("layer", [torch.nn.Dropout(), torch.nn.BatchNorm1d(6)])
+def test_an_encoder_whose_features_are_noisy_is_an_error(name: str, layer: torch.nn.Module) -> None:
+    encoder = torch.nn.Sequential(Flat(), layer).train()
+    with pytest.raises(UserError, match=r"encoder\.eval\(\)"):
+        make(name, encoder=encoder)
+    bonus = learned(name, encoder=encoder.eval(), scope="product")
+    for obs, actions, next_obs, dones in transitions("grid", 5):
+        bonuses = [bonus.compute(obs, actions, next_obs) for _ in range(2)]
+        assert np.array_equal(*bonuses)
+        assert np.array_equal(bonuses[0], bonus.step(obs, actions, next_obs, dones))
+
+
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("box", [spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (2, 2))])
 def test_continuous_actions(name: str, box: spaces.Box) -> None:
     bonus = learned(name, "vector", action_space=box, scope="product")
@@ -242,12 +254,38 @@ def test_the_state_of_another_bonus_is_an_error(name: str) -> None:
         make(name, scope="lifelong").load_state_dict(state)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [{"dim": 6}, {"hidden": (7,)}, {"ridge": 2.0}]
+    + [{"training": Training(every=3 * N, memory=size)} for size in (10, 1000)],
+    ids=str,
+)
+def test_the_state_of_other_arguments_is_an_error(other: dict[str, Any]) -> None:
+    """A larger memory once took the missing transitions as zeros."""
+    saved = learned("contrastive")
+    for step in transitions("grid", 9):
+        saved.step(*step)
+    with pytest.raises(UserError, match="make the bonus with the same arguments") as error:
+        make("contrastive", **({"training": SHORT} | other)).load_state_dict(saved.state_dict())
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_divergent_training_is_an_error(name: str) -> None:
     bonus = make(name, training=Training(every=N, steps=50, batch_size=8, learning_rate=1e30))
     steps = list(transitions("grid", 5))
     with pytest.raises(ArithmeticError, match="reduce the learning rate"):
         _ = [bonus.step(*step) for step in steps]
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda", "cuda:1", torch.device("cuda")])
+def test_a_device_that_is_not_there_is_an_error(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match=r"'gpu'.*choose from|finds no CUDA; choose 'cpu'"):
+        make("rnd", device=device)
+    assert make("rnd", device="auto").device == make("rnd").device == torch.device("cpu")
 
 
 def test_unknown_names_and_scopes_are_errors() -> None:
@@ -307,4 +345,11 @@ def test_rare_cells_of_a_grid_have_larger_bonuses(name: str) -> None:
 def test_the_protocol_is_abstract() -> None:
     with pytest.raises(TypeError):
         Bonus(SPACES["grid"], ACTIONS)  # type: ignore[abstract]
-    assert NEVER.every > SHORT.every
+
+
+@pytest.mark.parametrize("name", ["contrastive", "e3b", "icm", "rnd"])
+@pytest.mark.parametrize("hidden", [256, "256", (0,), (8.5,)])
+def test_widths_of_layers_are_a_list(name: str, hidden: Any) -> None:
+    env = gymnasium.make("CartPole-v1")
+    with pytest.raises(ValueError, match="hidden"):
+        make_bonus(name, env.observation_space, env.action_space, hidden=hidden)

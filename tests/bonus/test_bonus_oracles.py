@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bonus_data import ACTIONS, NEVER, SPACES, N, make, rows, transitions
+from bonus_data import ACTIONS, NEVER, SPACES, TRAINED, N, make, rows, transitions
 from gymnasium import spaces
 
 from contrastive_ucb.bonus import Training, make_bonus
@@ -122,6 +122,13 @@ def _coarse(x: dict[str, Any]) -> dict[str, Any]:
     return {"image": image, "direction": x["direction"] % 2}
 
 
+def test_both_zeros_of_a_vector_are_the_same_observation() -> None:
+    bonus = make_bonus("counts", spaces.Box(-1, 1, (2,)), ACTIONS, keys="exact")
+    zero = np.zeros((1, 2), np.float32)
+    bonus.step(zero, [1], zero, [False])
+    assert bonus.compute(zero, [1], -zero) == pytest.approx(1 / np.sqrt(2))
+
+
 @pytest.mark.parametrize("space", ["grid", "vector"])
 def test_hashed_counts_equal_counts_of_signs(space: str) -> None:
     bonus, visits = make("counts", space, keys="hash", bits=4), Counter[Any]()
@@ -140,6 +147,15 @@ def test_hashed_counts_equal_counts_of_signs(space: str) -> None:
         np.testing.assert_allclose(bonus.step(obs, actions, next_obs, dones), expected)
         visits.update(keys)
     assert 1 < len(visits) < STEPS * N
+
+
+@pytest.mark.parametrize(
+    ("space", "through_0"), [("grid", True), ("image", True), ("vector", False)]
+)
+def test_only_planes_of_vectors_do_not_pass_through_0(space: str, through_0: bool) -> None:
+    distances = make("counts", space, keys="hash").planes[1]
+    with torch.no_grad():
+        assert (distances(torch.zeros(1, distances.in_features)) == 0).all() == through_0
 
 
 def test_rnd_is_the_squared_error_of_whitened_inputs() -> None:
@@ -200,6 +216,28 @@ def test_disagreement_is_the_variance_of_the_models() -> None:
             mean = sum(predictions) / 4
             expected.append(np.mean(sum((p - mean) ** 2 for p in predictions) / 4))
         np.testing.assert_allclose(bonus.step(obs, actions, next_obs, dones), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_untrained_models_disagree_as_much_as_features_differ(space: str) -> None:
+    bonus = make_bonus("disagreement", SPACES[space], ACTIONS, n_envs=N)
+    obs, actions, next_obs, _ = next(transitions(space, 1))
+    with torch.no_grad():
+        features = bonus.encoder(bonus.arrays(next_obs)).numpy()  # type: ignore[attr-defined]
+    assert bonus.lifelong(obs, actions, next_obs).mean() > np.square(features).mean()
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_errors_of_prediction_train_on_the_latest_transitions(name: str) -> None:
+    """RND and ICM; the others train on a sample of all transitions, which contains old ones."""
+    bonus = make(name, "vector", Training(every=10**9, memory=2 * N))
+    steps = list(transitions("vector", 20))
+    for step in steps:
+        bonus.step(*step)
+    (stored,) = bonus.memory.all().next_obs
+    latest = np.concatenate([step[2] for step in steps[-2:]]).astype(np.float32)
+    kept = set(map(tuple, stored)) == set(map(tuple, latest))
+    assert kept == (name in ("rnd", "icm"))
 
 
 def slow_models(models: ForwardModels, phi: np.ndarray, action: np.ndarray) -> list[np.ndarray]:

@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from contrastive_ucb.agents.ppo.config import configure_ppo
 from contrastive_ucb.bonus import BONUS_NAMES, make_bonus
 from contrastive_ucb.bonus.base import Training
 from contrastive_ucb.bonus.config import IntrinsicConfig, bonus_settings, setting_kind
@@ -70,3 +71,8 @@ def test_every_setting_can_be_read_from_text():
     for name in BONUS_NAMES:
         for key, (kind, _) in bonus_settings(name).items():
             assert setting_kind(key, name) == kind, key
+
+
+def test_a_misspelled_setting_of_ppo_names_those_of_its_bonus():
+    with pytest.raises(ValueError, match=r"called 'bonus.preset'; .*intrinsic\.bonus"):
+        configure_ppo({"bonus.preset": "explorer"})

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrastive_ucb.bonus.episodic import EpisodicEllipses, EpisodicVisits, ended
+from contrastive_ucb.bonus.episodic import EpisodicEllipses, EpisodicVisits
 
 N, D = 3, 4
 
@@ -23,7 +23,7 @@ def test_sherman_and_morrison_equal_the_explicit_inverse(
         expected = [x @ np.linalg.inv(slow[env]) @ x for x, env in zip(phi, ids, strict=True)]
         np.testing.assert_allclose(fast.compute(phi, ids), expected, rtol=1e-5)
         fast.observe(phi, ids)
-        fast.end(ended(dones, ids))
+        fast.end(ids[dones])
         for env, x, done in zip(ids, phi, dones, strict=True):
             slow[env] = ridge * np.eye(D) if done else slow[env] + np.outer(x, x)
 

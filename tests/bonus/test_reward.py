@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-from bonus_data import SHORT, N, make, same, transitions
+from bonus_data import SCOPES, SHORT, N, make, same, transitions
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contrastive_ucb.bonus import IntrinsicReward, RewardNormalizer
 from contrastive_ucb.core.errors import UserError
+
+STEP = next(transitions("grid", 1))
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.9, 0.99])
@@ -54,6 +56,25 @@ def test_an_intrinsic_reward_is_the_scaled_normalized_bonus(normalize: bool) -> 
 
 
 @pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("scope", SCOPES)
+def test_replayed_rewards_have_the_present_scale_and_change_no_state(
+    scope: str, normalize: bool
+) -> None:
+    intrinsic = IntrinsicReward(make("e3b", scope=scope, training=SHORT), 0.3, normalize)
+    for step in transitions("grid", 6):
+        intrinsic.step(*step)
+    before, transition = intrinsic.state_dict(), STEP[:3]
+    deviation = 1.0 if intrinsic.normalizer is None else intrinsic.normalizer.deviation
+    assert (deviation != 1) == normalize
+    then = np.linspace(0.5, 2, N)  # the episodic part at the time of collection
+    factors = then * (1 if scope == "episodic" else intrinsic.bonus.lifelong(*transition))
+    rewards = intrinsic.replayed(*transition, then)
+    np.testing.assert_allclose(rewards, 0.3 * factors / deviation)
+    np.testing.assert_allclose(intrinsic.replayed(*transition) * then, rewards)
+    assert same(intrinsic.state_dict(), before)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
 def test_a_loaded_intrinsic_reward_continues_bit_for_bit(normalize: bool) -> None:
     steps = list(transitions("grid", 12))
     one, other = (
@@ -66,9 +87,27 @@ def test_a_loaded_intrinsic_reward_continues_bit_for_bit(normalize: bool) -> Non
     assert same([one.step(*s) for s in steps[6:]], [other.step(*s) for s in steps[6:]])
     with pytest.raises(UserError, match="state_dict"):
         one.load_state_dict({"bonus": one.bonus.state_dict()})
+    unequal = IntrinsicReward(make("e3b", training=SHORT), normalize=not normalize)
+    with pytest.raises(UserError, match=f"normalize={normalize}"):
+        unequal.load_state_dict(one.state_dict())
 
 
 @pytest.mark.parametrize(("name", "value"), [("scale", -1.0), ("scale", float("nan"))])
 def test_wrong_settings_are_errors(name: str, value: float) -> None:
     with pytest.raises(UserError, match=name):
         IntrinsicReward(make("counts"), **{name: value})
+
+
+@pytest.mark.parametrize("scope", ["lifelong", "product"])
+@pytest.mark.parametrize("n", [1, 2, N + 1])
+def test_a_changed_number_of_environments_is_an_error(scope: str, n: int) -> None:
+    """It changes no state. A single row once counted as one row of every environment."""
+    intrinsic = IntrinsicReward(make("rnd", scope=scope))
+    before = intrinsic.state_dict()
+    obs, actions, next_obs, dones = (np.resize(x, (n, *x.shape[1:])) for x in STEP)
+    with pytest.raises(UserError, match=f"n_envs={N}; pass env_ids, or .* n_envs={n}"):
+        intrinsic.step(obs, actions, next_obs, dones)
+    assert same(intrinsic.state_dict(), before)
+    ids = np.arange(n)[:N]
+    part = (x[: len(ids)] for x in (obs, actions, next_obs, dones))
+    assert intrinsic.step(*part, env_ids=ids).shape == ids.shape

@@ -11,7 +11,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 pytest.importorskip("stable_baselines3")
 from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper, VecNormalize
+from torch import nn
 
 from contrastive_ucb.bonus import (
     BonusCallback,
@@ -53,6 +54,30 @@ def test_the_wrapper_equals_that_of_gymnasium(kind: str, truncates: bool) -> Non
             for name in ("raw_reward", "intrinsic_reward"):
                 assert [x[name] for x in infos] == info[name].tolist()
             assert rewards == pytest.approx(expected, rel=1e-6)
+
+
+class OneBuffer(VecEnvWrapper):
+    """Returns the same array at each step, with other entries."""
+
+    def reset(self) -> Any:
+        self.buffer = self.venv.reset().copy()
+        return self.buffer
+
+    def step_wait(self) -> Any:
+        self.buffer[:], *others = self.venv.step_wait()
+        return (self.buffer, *others)
+
+
+def test_overwritten_observations_are_copied() -> None:
+    made = [
+        BonusVecEnv(x, of="pair", encoder=nn.Identity(), **COUNTS)
+        for x in (venv("box"), OneBuffer(venv("box")))
+    ]
+    for env in made:
+        env.reset()
+    for action in np.random.default_rng(0).integers(0, 2, (20, len(LENGTHS))):
+        plain, overwritten = (env.step(action)[1].tolist() for env in made)
+        assert plain == overwritten
 
 
 def test_saving_and_loading_the_wrapper_is_exact() -> None:

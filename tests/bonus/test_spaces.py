@@ -175,3 +175,14 @@ def test_unsupported_spaces_are_one_line_errors() -> None:
         with pytest.raises(UserError) as error:
             ObservationArrays(space)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("hidden", [(), (6,)])
+def test_all_tensors_are_on_the_device_of_the_encoder(space: str, hidden: tuple[int, ...]) -> None:
+    """On the device meta, which computes shapes only and refuses tensors of the CPU."""
+    arrays = ObservationArrays(SPACES[space])
+    encoder = ObservationEncoder(arrays.leaves, hidden, stream(0, "test")).to("meta")
+    rows = encoder(arrays(observations(SPACES[space], N, 0)))
+    assert rows.device.type == "meta"
+    assert rows.shape == (N, encoder.dim)

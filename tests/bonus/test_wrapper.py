@@ -209,6 +209,14 @@ def test_a_reset_after_the_end_of_an_episode_makes_the_next_step_a_transition() 
     assert env.step(np.array([0, 0]))[4]["_intrinsic_reward"].tolist() == [True, True]
 
 
+def test_a_reset_of_some_finished_environments_leaves_the_others_to_autoreset() -> None:
+    env = VectorBonusWrapper(vector(AutoresetMode.NEXT_STEP, (1, 1)), **COUNTS)
+    env.reset()
+    env.step(np.array([0, 0]))
+    env.reset(options={"reset_mask": np.array([True, False])})
+    assert env.step(np.array([0, 0]))[4]["_intrinsic_reward"].tolist() == [True, False]
+
+
 def test_overwritten_observations_are_copied() -> None:
     """Both the wrapper and vector environments with copy=False."""
     features = nn.Identity()
@@ -373,7 +381,7 @@ def lost_final_observation() -> None:
         (lambda: BonusWrapper(Walk(), scale=-1.0), "scale must be at least 0"),
         (lambda: BonusWrapper(Walk()).load_state_dict({}), r"state must be what state_dict\(\)"),
         (lambda: VectorBonusWrapper(odd_mode()), "autoreset mode .* 'Sometimes'; set metadata"),
-        (nan_observation, "NaN or infinite entry; check the environment"),
+        (nan_observation, r"NaN or infinite entry; check the environment: entry \[0, .*\] is nan"),
         (lost_final_observation, "without final_obs in info"),
     ],
 )

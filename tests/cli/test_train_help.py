@@ -8,6 +8,8 @@ from contrastive_ucb.agents.deep.config import BonusConfig, ExplorerConfig, Rain
 from contrastive_ucb.agents.deep.presets import configure
 from contrastive_ucb.agents.ppo.config import PPOConfig
 from contrastive_ucb.agents.simple.config import SimpleConfig
+from contrastive_ucb.bonus import BONUS_NAMES
+from contrastive_ucb.bonus.config import bonus_settings, setting_kind
 from contrastive_ucb.cli import main
 from contrastive_ucb.cli.train import _meanings as meanings
 from contrastive_ucb.core.checks import kinds_of, takes
@@ -49,6 +51,21 @@ def test_every_setting_is_shown_with_its_meaning(
         key = re.escape(prefix + name)
         what = re.escape(takes(name, kinds_of(settings)[name]))
         assert re.search(rf" {key} \S+ {what} {re.escape(found[name])}", said), name
+
+
+def test_every_setting_of_every_bonus_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = help_of_train(capsys, "--help-settings").splitlines()
+    (start,) = [number for number, line in enumerate(lines) if "bonuses of the toolkit" in line]
+    shown = [line.split()[0] for line in lines[start:] if line.startswith("  intrinsic.")]
+    known = {f"intrinsic.{name}" for bonus in BONUS_NAMES for name in bonus_settings(bonus)}
+    assert sorted(shown) == sorted(known)
+    assert takes("hidden", setting_kind("hidden", "contrastive")) == "whole numbers such as 64,64"
+
+
+def test_a_meaning_does_not_end_at_an_abbreviation(capsys: pytest.CaptureFixture[str]) -> None:
+    said = " ".join(help_of_train(capsys, "--help-settings").split())
+    assert "(Fortunato et al. 2018)" in said
+    assert "(Schaul et al. 2016)" in said
 
 
 def test_examples_of_values_can_be_set() -> None:

@@ -145,6 +145,12 @@ def test_plain_progress_of_a_resumed_or_coarse_run_does_not_repeat_itself():
     assert [line.split()[2] for line in coarse] == ["1/4", "2/4", "3/4", "4/4"]
 
 
+def test_progress_past_the_last_step_is_complete_and_has_no_time_left():
+    (line,) = progress(20, [*events(1, 2), *events(24, 25)], terminal=False).splitlines()
+    assert line.startswith("solving [lock]: 24/20 (100%), ")
+    assert "0:00 left" in line
+
+
 def test_a_terminal_gets_a_bar_with_the_last_values():
     text = progress(50, events(1, 51), terminal=True)
     assert all(part in text for part in ("solving [lock]", "50/50", "gap=0.01961"))

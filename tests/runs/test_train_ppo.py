@@ -137,6 +137,22 @@ def test_environments_equal_separate_ones(name: str, steps: int, n_ends: int) ->
     assert ends == len(venv.episodes) == n_ends
 
 
+def test_stacked_frames_do_not_cross_episodes() -> None:
+    """Frames before the first one are zero; the final observation has the last two frames."""
+    env = make_deep_env(SEA, seed=0, training=True)
+    venv = FrameVecEnv(1, env.frame_shape, 2, env.n_actions)
+    venv.envs, size = [env], int(np.prod(env.frame_shape))
+    before = venv.reset()[0]
+    for _ in range(12):
+        assert before[size:].any()
+        after, _, dones, infos = venv.step([0])
+        final = infos[0].get("terminal_observation", after[0])
+        np.testing.assert_array_equal(final[:size], before[size:])
+        assert after[0, :size].any() != dones[0]
+        before = after[0]
+    assert len(venv.episodes) == 2
+
+
 def test_ppo_learns_to_reach_the_goal(tmp_path: Path) -> None:
     settings = {"envs": 8, "rollout_steps": 64, "learning_rate": 1e-3}
     summary = run(Training(GRID, "ppo", settings, 14_000), tmp_path)

@@ -13,8 +13,15 @@
 | `disagreement`| `Disagreement`| variance of predictions of the next features  |
 """
 
+from __future__ import annotations
+
+from dataclasses import fields, replace
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any
+
+from contrastive_ucb.core.checks import hint
+from contrastive_ucb.core.errors import UserError
 
 if TYPE_CHECKING:
     from contrastive_ucb.bonus.base import Bonus, Training
@@ -27,13 +34,14 @@ if TYPE_CHECKING:
     from contrastive_ucb.bonus.online import EllipticalBonus
     from contrastive_ucb.bonus.reward import IntrinsicReward, RewardNormalizer
     from contrastive_ucb.bonus.rnd import RND
-    from contrastive_ucb.bonus.sb3 import BonusCallback, BonusVecEnv
+    from contrastive_ucb.bonus.sb3 import OBSERVATION_FEATURES, BonusCallback, BonusVecEnv
     from contrastive_ucb.bonus.wrapper import BonusWrapper, VectorBonusWrapper
 
 __all__ = [
     "BONUS_NAMES",
     "E3B",
     "ICM",
+    "OBSERVATION_FEATURES",
     "RND",
     "Bonus",
     "BonusCallback",
@@ -65,6 +73,7 @@ _HOMES = {
     "EllipticalBonus": "online",
     "ICM": "icm",
     "IntrinsicReward": "reward",
+    "OBSERVATION_FEATURES": "sb3",
     "RND": "rnd",
     "RewardNormalizer": "reward",
     "Training": "base",
@@ -81,7 +90,7 @@ BONUS_NAMES = {
 }
 
 
-def make_bonus(name: str, observation_space: Any, action_space: Any, **settings: Any) -> Any:
+def make_bonus(name: str, observation_space: Any, action_space: Any, **settings: Any) -> Bonus:
     """Make the bonus with this name.
 
     Args:
@@ -94,12 +103,6 @@ def make_bonus(name: str, observation_space: Any, action_space: Any, **settings:
     Returns:
         The bonus.
     """
-    from dataclasses import fields, replace
-    from inspect import signature
-
-    from contrastive_ucb.core.checks import hint
-    from contrastive_ucb.core.errors import UserError
-
     maker, training = bonus_class(name), __getattr__("Training")
     parameters = signature(maker).parameters
     parameter = parameters.get("training")
@@ -114,14 +117,12 @@ def make_bonus(name: str, observation_space: Any, action_space: Any, **settings:
     return maker(observation_space, action_space, **settings)
 
 
-def bonus_class(name: str) -> Any:
+def bonus_class(name: str) -> type[Bonus]:
     """The class of the bonus with this name."""
-    from contrastive_ucb.core.checks import hint
-    from contrastive_ucb.core.errors import UserError
-
     if name not in BONUS_NAMES:
         raise UserError(f"no bonus is called {name!r}; {hint(name, BONUS_NAMES)}")
-    return __getattr__(BONUS_NAMES[name])
+    maker: type[Bonus] = __getattr__(BONUS_NAMES[name])
+    return maker
 
 
 def __getattr__(name: str) -> Any:

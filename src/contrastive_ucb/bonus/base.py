@@ -28,13 +28,14 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contrastive_ucb.bonus.episodic import Episodes, EpisodicEllipses, ended
+from contrastive_ucb.bonus.episodic import Episodes, EpisodicEllipses
 from contrastive_ucb.bonus.memory import TransitionMemory, Transitions
 from contrastive_ucb.bonus.spaces import ObservationArrays
 from contrastive_ucb.core.arrays import Array, IntArray
-from contrastive_ucb.core.checks import check_number, check_size, hint
+from contrastive_ucb.core.checks import check_choice, check_number, check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
+from contrastive_ucb.core.runtime import choose_device
 
 Scope = Literal["lifelong", "episodic", "product"]
 
@@ -79,7 +80,8 @@ class Bonus(ABC):
         n_envs: Number of environments that share the bonus.
         seed: Of weights and of training.
         scope: "lifelong", "episodic" or "product".
-        device: Of the networks; matrices stay on the CPU in float64.
+        device: Of the networks: "cpu", "cuda", "cuda:1" or "auto". Matrices stay on the CPU in
+            float64.
     """
 
     def __init__(
@@ -92,11 +94,10 @@ class Bonus(ABC):
         device: torch.device | str = "cpu",
     ):
         check_size("n_envs", n_envs)
-        if scope not in get_args(Scope):
-            raise UserError(f"no scope is called {scope!r}; {hint(scope, get_args(Scope))}")
+        check_choice("scope", scope, get_args(Scope))
         self.arrays, self.action_space = ObservationArrays(observation_space), action_space
         self.first_action, self.n_actions, self.action_shape = _actions(action_space)
-        self.n_envs, self.seed, self.scope, self.device = n_envs, seed, scope, torch.device(device)
+        self.n_envs, self.seed, self.scope, self.device = n_envs, seed, scope, _device(device)
         self.n_seen = 0
         self.episodes: Episodes | None = None
         self.training: Training | None = None
@@ -127,7 +128,7 @@ class Bonus(ABC):
         """Update lifelong counts."""
 
     def _loss(self, batch: Transitions) -> Tensor:
-        """The loss of the networks on a batch, for bonuses with `_learns`."""
+        """The loss of the networks on a batch, for bonuses with `_set_up_training`."""
         raise NotImplementedError
 
     def _trained(self, n_trainings: int) -> None:  # noqa: B027
@@ -135,13 +136,13 @@ class Bonus(ABC):
 
     # --- Setup ----------------------------------------------------------------------------------
 
-    def _measures_episodes(self, dim: int, ridge: float = 0.1) -> None:
+    def _set_up_episodes(self, dim: int, ridge: float = 0.1) -> None:
         """The episodic part is elliptical in features of `dim` entries, if the scope has one."""
         if self.scope != "lifelong":
             self.episodes = EpisodicEllipses(self.n_envs, dim, ridge)
             self.parts["episodes"] = self.episodes
 
-    def _learns(
+    def _set_up_training(
         self,
         network: nn.Module,
         training: Training,
@@ -246,7 +247,8 @@ class Bonus(ABC):
             env_ids: As for `compute`; each environment at most once.
         """
         batch = self._batch(obs, actions, next_obs)
-        self._observe(batch, self._features(batch), dones, self._env_ids(env_ids, len(batch)))
+        ids = self._env_ids(env_ids, len(batch), is_step=True)
+        self._observe(batch, self._features(batch), dones, ids)
 
     @torch.no_grad()
     def step(
@@ -270,7 +272,8 @@ class Bonus(ABC):
             Bonuses of shape (n,).
         """
         batch = self._batch(obs, actions, next_obs)
-        features, ids = self._features(batch), self._env_ids(env_ids, len(batch))
+        ids = self._env_ids(env_ids, len(batch), is_step=True)
+        features = self._features(batch)
         bonus = self._bonus(batch, features, ids)
         self._observe(batch, features, dones, ids)
         return bonus
@@ -304,7 +307,14 @@ class Bonus(ABC):
                 raise UserError(f"the saved bonus has {name} {state[name]}, this one {own}")
         self.n_seen = int(state["n_seen"])
         for name, part in self.parts.items():
-            part.load_state_dict(_detached(part, state[name]))
+            try:
+                part.load_state_dict(_detached(part, state[name]))
+            except (KeyError, RuntimeError, ValueError) as error:
+                reason = " ".join(str(error).split())
+                raise UserError(
+                    f"the saved {name} does not fit: {reason:.200}; make the bonus with the same"
+                    " arguments"
+                ) from error
 
     # --- Inside ---------------------------------------------------------------------------------
 
@@ -335,7 +345,7 @@ class Bonus(ABC):
         self._count(batch, features)
         if self.episodes is not None:
             self.episodes.observe(features, env_ids)
-            self.episodes.end(ended(flags, env_ids))
+            self.episodes.end(env_ids[flags.astype(bool)])
         before, self.n_seen = self.n_seen, self.n_seen + len(batch)
         if self.training is not None and self.memory is not None:
             self.memory.add(batch)
@@ -364,11 +374,12 @@ class Bonus(ABC):
         given = np.asarray(actions)
         batch = Transitions(self.arrays(obs), given, self.arrays(next_obs))
         n = len(batch.obs[0])
-        if given.shape != (n, *self.action_shape) or len(batch.next_obs[0]) != n:
+        if given.shape != (shape := (n, *self.action_shape)):
             raise UserError(
-                f"actions must have shape {(n, *self.action_shape)} and next_obs {n} rows, as obs"
-                f" has, got {given.shape} and {len(batch.next_obs[0])}"
+                f"actions must have shape {shape}, one row per observation, got {given.shape}"
             )
+        if (n_next := len(batch.next_obs[0])) != n:
+            raise UserError(f"next_obs must have {n} rows, as obs has, got {n_next}")
         if self.n_actions is None:
             if not np.isfinite(given).all():
                 raise UserError("actions have a NaN or infinite entry; check the agent")
@@ -383,9 +394,9 @@ class Bonus(ABC):
             raise UserError(f"actions must be in {self.action_space}, got {given.tolist()!r:.60}")
         return replace(batch, actions=indices)
 
-    def _env_ids(self, env_ids: NDArray[Any] | None, n: int) -> IntArray:
+    def _env_ids(self, env_ids: NDArray[Any] | None, n: int, is_step: bool = False) -> IntArray:
         if env_ids is None:
-            if n != self.n_envs and self.episodes is not None:
+            if n != self.n_envs and (is_step or self.episodes is not None):
                 raise UserError(
                     f"got {n} rows with n_envs={self.n_envs}; pass env_ids, or make the bonus with"
                     f" n_envs={n}"
@@ -420,6 +431,13 @@ def _actions(space: spaces.Space[Any]) -> tuple[int, int | None, tuple[int, ...]
         f"actions of {space} are not supported; use Discrete or Box actions, for example with"
         " gymnasium.wrappers.TransformAction"
     )
+
+
+def _device(asked: torch.device | str) -> torch.device:
+    """The device cpu, cuda or one such as cuda:1; "auto" takes CUDA if it is available."""
+    kind, colon, number = str(asked).partition(":")
+    chosen = choose_device(kind)
+    return torch.device(f"{chosen}{colon}{number}" if chosen == kind else chosen)
 
 
 def as_array(features: Tensor) -> Array:

@@ -17,7 +17,7 @@ from math import inf
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from contrastive_ucb.bonus import BONUS_NAMES, bonus_class, make_bonus
+from contrastive_ucb.bonus import BONUS_NAMES, bonus_class
 from contrastive_ucb.core.checks import check_range, hint, kinds_of, typed
 from contrastive_ucb.core.errors import UserError
 
@@ -95,11 +95,12 @@ class IntrinsicConfig:
         device: str = "cpu",
     ) -> IntrinsicReward:
         """The intrinsic reward, for a bonus other than none."""
-        from contrastive_ucb.bonus.reward import IntrinsicReward
+        from contrastive_ucb.bonus.reward import intrinsic_reward
 
-        given = {"n_envs": n_envs, "seed": seed, "device": device, **self.settings}
-        bonus = make_bonus(self.bonus, observation_space, action_space, **given)
-        return IntrinsicReward(bonus, self.scale, self.normalize)
+        spaces, settings = (observation_space, action_space), {"device": device, **self.settings}
+        return intrinsic_reward(
+            self.bonus, *spaces, n_envs, self.scale, self.normalize, seed, settings
+        )
 
 
 COMMON = tuple(x.name for x in fields(IntrinsicConfig) if x.name != "settings")

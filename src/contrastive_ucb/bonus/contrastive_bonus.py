@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from math import sqrt
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from contrastive_ucb.bonus.memory import Transitions
 from contrastive_ucb.bonus.online import EllipticalBonus
 from contrastive_ucb.bonus.spaces import Arrays, ObservationArrays, ObservationEncoder
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.checks import check_choice, check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.representation.encoders import linear
@@ -162,12 +162,8 @@ class Contrastive(Bonus):
         encoder: nn.Module | None = None,
     ):
         super().__init__(observation_space, action_space, n_envs, seed, scope, device)
-        for name, value, values in (
-            ("feature", feature, ("psi", "phi")),
-            ("critic", critic, ("exponential", "linear")),
-        ):
-            if value not in values:
-                raise UserError(f"{name} must be one of {', '.join(values)}, got {value!r}")
+        check_choice("feature", feature, ("psi", "phi"))
+        check_choice("critic", critic, get_args(Critic))
         check_size("dim", dim)
         check_size("snapshot_every", snapshot_every)
         self.feature, self.snapshot_every = feature, snapshot_every
@@ -182,11 +178,11 @@ class Contrastive(Bonus):
             encoder,
         )
         self.features_network = network
-        self._learns(network, training)
+        self._set_up_training(network, training)
         self.snapshot = deepcopy(network).requires_grad_(False)
         self.ellipse = EllipticalBonus(dim, ridge=ridge)
         self.parts |= {"snapshot": self.snapshot, "ellipse": self.ellipse}
-        self._measures_episodes(dim, episodic_ridge)
+        self._set_up_episodes(dim, episodic_ridge)
 
     @property
     def is_of_pair(self) -> bool:

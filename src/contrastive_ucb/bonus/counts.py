@@ -30,7 +30,7 @@ from contrastive_ucb.bonus.episodic import EpisodicVisits
 from contrastive_ucb.bonus.memory import Transitions
 from contrastive_ucb.bonus.spaces import ObservationEncoder
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.checks import check_choice, check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.representation.encoders import linear
@@ -98,12 +98,8 @@ class Counts(Bonus):
         encoder: nn.Module | None = None,
     ):
         super().__init__(observation_space, action_space, n_envs, seed, scope, device)
-        for name, value, values in (
-            ("of", of, ("next", "pair")),
-            ("keys", keys, ("auto", "exact", "hash")),
-        ):
-            if value not in values:
-                raise UserError(f"{name} must be one of {', '.join(values)}, got {value!r}")
+        check_choice("of", of, ("next", "pair"))
+        check_choice("keys", keys, ("auto", "exact", "hash"))
         check_size("bits", bits)
         rng = stream(seed, "hyperplanes")
         if encoder is not None and keys == "exact":
@@ -147,8 +143,9 @@ class Counts(Bonus):
             parts = (np.packbits(as_array(self.planes(parts)) > 0, axis=1),)
         if self.of == "pair":
             parts = (*parts, batch.actions)
-        rows = [np.ascontiguousarray(x).reshape(len(batch), prod(x.shape[1:])) for x in parts]
-        content = np.concatenate([x.view(np.uint8) for x in rows], 1)
+        # Adding 0 gives -0.0 and 0.0 the same bytes.
+        rows = [(x + x.dtype.type(0)).reshape(len(batch), prod(x.shape[1:])) for x in parts]
+        content = np.concatenate([np.ascontiguousarray(x).view(np.uint8) for x in rows], 1)
         return [blake2b(row.tobytes(), digest_size=KEY_BYTES).digest() for row in content]
 
     def _lifelong(self, batch: Transitions, features: list[bytes]) -> Array:

@@ -86,8 +86,8 @@ class Disagreement(Bonus):
         size, actions = self.encoder.dim, (self.n_actions, prod(self.action_shape))
         # Larger initial weights than usual, because models that start near 0 agree untrained.
         self.models = ForwardModels(models, size, size, *actions, hidden, rng, gain=sqrt(6))
-        self._learns(self.models, training)
-        self._measures_episodes(size, episodic_ridge)
+        self._set_up_training(self.models, training)
+        self._set_up_episodes(size, episodic_ridge)
 
     def _features(self, batch: Transitions) -> Array:
         return as_array(self.encoder(batch.next_obs))

@@ -86,9 +86,9 @@ class E3B(Bonus):
         self.inverse = InverseDynamics(
             self.arrays.leaves, *actions, dim, hidden, rng, encoder, unit
         )
-        self._learns(self.inverse, training)
+        self._set_up_training(self.inverse, training)
         self.ellipse = self.parts["ellipse"] = EllipticalBonus(dim, ridge=ridge)
-        self._measures_episodes(dim, episodic_ridge)
+        self._set_up_episodes(dim, episodic_ridge)
 
     def _features(self, batch: Transitions) -> Array:
         return as_array(self.inverse(batch.next_obs))

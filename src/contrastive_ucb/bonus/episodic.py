@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from contrastive_ucb.core.arrays import Array, BoolArray, IntArray
+from contrastive_ucb.core.arrays import Array, IntArray
 
 
 class Episodes(Protocol):
@@ -95,8 +94,3 @@ class EpisodicVisits:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.visited = [{bytes.fromhex(key) for key in keys} for keys in state["visited"]]
-
-
-def ended(dones: NDArray[Any] | BoolArray, env_ids: IntArray) -> IntArray:
-    """The environments whose episode ended."""
-    return np.asarray(env_ids[np.asarray(dones, bool)])

@@ -25,7 +25,7 @@ from contrastive_ucb.bonus.memory import Transitions
 from contrastive_ucb.bonus.online import EllipticalBonus
 from contrastive_ucb.bonus.spaces import Arrays, Leaf, ObservationEncoder, he_start
 from contrastive_ucb.core.arrays import Array
-from contrastive_ucb.core.checks import check_number, check_size
+from contrastive_ucb.core.checks import check_choice, check_number, check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.representation.encoders import linear
@@ -133,8 +133,7 @@ class Elliptical(Bonus):
         length_scale: float = 0.3,
     ):
         super().__init__(observation_space, action_space, n_envs, seed, scope, device)
-        if of not in ("next", "pair"):
-            raise UserError(f"of must be 'next' or 'pair', got {of!r}")
+        check_choice("of", of, ("next", "pair"))
         if scope != "lifelong" and of == "pair":
             raise UserError("of='pair' has no episodic part; use of='next' or scope='lifelong'")
         self.of = of
@@ -145,7 +144,7 @@ class Elliptical(Bonus):
             self.encoder.dim, ridge=ridge, blocks=self._needs_discrete() if of == "pair" else 1
         )
         self.parts |= {"encoder": self.encoder, "ellipse": self.ellipse}
-        self._measures_episodes(self.encoder.dim, episodic_ridge)
+        self._set_up_episodes(self.encoder.dim, episodic_ridge)
 
     @torch.no_grad()
     def rebuild(self, obs: Any, actions: Any, next_obs: Any) -> None:

@@ -92,8 +92,8 @@ class ICM(Bonus):
             self.arrays.leaves, *actions, dim, hidden, rng, encoder, unit
         )
         self.model = ForwardModels(1, dim, dim, *actions, 256, rng)
-        self._learns(nn.ModuleList([self.inverse, self.model]), training, keep="latest")
-        self._measures_episodes(dim, episodic_ridge)
+        self._set_up_training(nn.ModuleList([self.inverse, self.model]), training, keep="latest")
+        self._set_up_episodes(dim, episodic_ridge)
 
     def _features(self, batch: Transitions) -> Array:
         return as_array(self.inverse(batch.next_obs))

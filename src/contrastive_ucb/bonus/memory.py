@@ -27,6 +27,11 @@ class Transitions:
     def __len__(self) -> int:
         return len(self.actions)
 
+    @property
+    def arrays(self) -> Arrays:
+        """The parts of `obs`, `actions` and the parts of `next_obs`."""
+        return (*self.obs, self.actions, *self.next_obs)
+
     def at(self, index: Any) -> Transitions:
         """The transitions at these rows."""
         obs, next_obs = (tuple(part[index] for part in x) for x in (self.obs, self.next_obs))
@@ -66,9 +71,8 @@ class TransitionMemory:
         if self.keep == "reservoir":
             slots = np.where(times < self.capacity, times, self.rng.integers(0, times + 1))
         kept = slots < self.capacity
-        slots = slots[kept]
-        for old, given in _pairs(self.stored, new):
-            old[slots] = given[kept]
+        for old, given in zip(self.stored.arrays, new.arrays, strict=True):
+            old[slots[kept]] = given[kept]
 
     def sample(self, size: int) -> Transitions:
         """`size` stored transitions, drawn with replacement."""
@@ -79,20 +83,12 @@ class TransitionMemory:
         return self.stored.at(slice(len(self)))
 
     def state_dict(self) -> dict[str, Any]:
-        held = self.all()
-        parts = [x.copy() for x in (*held.obs, held.actions, *held.next_obs)]
+        parts = [x.copy() for x in self.all().arrays]
         return {"parts": parts, "n_seen": self.n_seen, "rng": stream_state(self.rng)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.n_seen, self.rng = int(state["n_seen"]), restore_stream(state["rng"])
-        old = (*self.stored.obs, self.stored.actions, *self.stored.next_obs)
-        for target, part in zip(old, state["parts"], strict=True):
-            target[: len(part)] = np.asarray(part)
-
-
-def _pairs(old: Transitions, new: Transitions) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """The arrays of both, part by part."""
-    parts = [(old.actions, new.actions)]
-    parts += zip(old.obs, new.obs, strict=True)
-    parts += zip(old.next_obs, new.next_obs, strict=True)
-    return parts
+        for old, part in zip(self.all().arrays, state["parts"], strict=True):
+            if len(part) != len(old):
+                raise ValueError(f"{len(part)} transitions instead of {len(old)}")
+            old[:] = np.asarray(part)

@@ -9,7 +9,7 @@ The wrappers for Gymnasium, vector environments and Stable-Baselines3 use it too
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ def intrinsic_reward(
     """The intrinsic reward of a wrapper, whose bonus is made here if it is given by name."""
     if isinstance(bonus, str):
         given = {**settings, "n_envs": n_envs, "seed": seed}
-        bonus = cast(Bonus, make_bonus(bonus, observation_space, action_space, **given))
+        bonus = make_bonus(bonus, observation_space, action_space, **given)
     elif not isinstance(bonus, Bonus):
         raise UserError(
             f"bonus must be one of {', '.join(BONUS_NAMES)} or a Bonus, got {bonus!r:.60}"
@@ -139,9 +139,34 @@ class IntrinsicReward:
         """
         if not isinstance(state, Mapping) or state.keys() != {"bonus", "normalizer"}:
             raise UserError(f"state must be what state_dict() returned, got {state!r:.80}")
+        normalize = bool(state["normalizer"])
+        if normalize != (self.normalizer is not None):
+            raise UserError(f"the state was saved with normalize={normalize}; use the same")
         self.bonus.load_state_dict(state["bonus"])
         if self.normalizer is not None:
             self.normalizer.load_state_dict(state["normalizer"])
+
+
+class SavesBonus:
+    """The state of a wrapper."""
+
+    intrinsic: IntrinsicReward
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the bonus, without that of the environments.
+
+        Returns:
+            A dictionary of tensors, arrays and numbers.
+        """
+        return self.intrinsic.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what `state_dict` returned.
+
+        Args:
+            state: The dictionary.
+        """
+        self.intrinsic.load_state_dict(state)
 
 
 class RewardNormalizer:

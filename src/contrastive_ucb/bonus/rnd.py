@@ -161,9 +161,9 @@ class RND(Bonus):
         leaves = self.whitening.leaves or self.arrays.leaves
         rng = stream(seed, "random network distillation")
         self.networks = Distillation(leaves, dim, hidden, rng, encoder)
-        self._learns(self.networks, training, keep="latest")
+        self._set_up_training(self.networks, training, keep="latest")
         self.parts["whitening"] = self.whitening
-        self._measures_episodes(dim, episodic_ridge)
+        self._set_up_episodes(dim, episodic_ridge)
 
     def _features(self, batch: Transitions) -> Array:
         return as_array(self._target(self.whitening(batch.next_obs)))

@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from contrastive_ucb.bonus.base import Bonus
-from contrastive_ucb.bonus.reward import IntrinsicReward, intrinsic_reward
+from contrastive_ucb.bonus.reward import IntrinsicReward, SavesBonus, intrinsic_reward
 from contrastive_ucb.bonus.spaces import LeafEncoder, ObservationArrays
 from contrastive_ucb.bonus.wrapper import BonusWrapper, with_rows
+from contrastive_ucb.core.checks import brief
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.core.random_streams import stream
 
@@ -42,7 +43,7 @@ except ImportError as error:
     raise UserError("this needs Stable-Baselines3: pip install 'contrastive-ucb[sb3]'") from error
 
 
-class BonusVecEnv(VecEnvWrapper):
+class BonusVecEnv(SavesBonus, VecEnvWrapper):
     """Adds an intrinsic reward to the rewards of a `VecEnv`; all its copies share one bonus.
 
     `info` has the raw reward in "raw_reward" and the added one in "intrinsic_reward". Put
@@ -75,7 +76,7 @@ class BonusVecEnv(VecEnvWrapper):
     ):
         if not isinstance(venv, VecEnv):
             raise UserError(
-                f"venv must be a VecEnv of Stable-Baselines3, got {venv!r:.60}; use"
+                f"venv must be a VecEnv of Stable-Baselines3, got {brief(venv)}; use"
                 " make_vec_env(id, n_envs)"
             )
         super().__init__(venv)
@@ -113,22 +114,6 @@ class BonusVecEnv(VecEnvWrapper):
             info["raw_reward"], info["intrinsic_reward"] = float(reward), float(more)
         self._obs = next_obs
         return obs, (raw + added).astype(np.float32), dones, infos
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the bonus, without that of the environments.
-
-        Returns:
-            A dictionary of tensors, arrays and numbers.
-        """
-        return self.intrinsic.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load what `state_dict` returned.
-
-        Args:
-            state: The dictionary.
-        """
-        self.intrinsic.load_state_dict(state)
 
 
 class BonusCallback(BaseCallback):

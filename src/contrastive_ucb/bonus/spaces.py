@@ -2,7 +2,7 @@
 
 | leaf of the observation space              | kind     | input of the network                     |
 |--------------------------------------------|----------|------------------------------------------|
-| Box, image with sides of at least 36       | `image`  | value / largest value, channels first    |
+| Box, uint8 or bool, sides of at least 36   | `image`  | value / largest value, channels first    |
 | Box, uint8, smaller grid                   | `grid`   | one-hot of the value, up to 16 values    |
 | Box, bool or uint8 of 0 and 1              | `binary` | value                                    |
 | Box, other                                 | `vector` | bounded entries scaled to [-1, 1], others|
@@ -29,6 +29,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from contrastive_ucb.core.checks import check_size
 from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.frames import SMALLEST_ATARI
 from contrastive_ucb.representation.encoders import Encoder, linear
@@ -36,6 +37,7 @@ from contrastive_ucb.representation.encoders import Encoder, linear
 Arrays = tuple[NDArray[Any], ...]  # one array (n, *shape) per leaf
 GRID_VALUES = 16  # values of a symbolic grid that are told apart; larger ones count as the largest
 LARGEST_COUNT = 4096  # of values of a Discrete space
+NOISY = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)  # in training mode
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,12 @@ def _array(leaf: Leaf, observations: Any) -> NDArray[Any]:
             f" environment, got {array.shape}; add the first axis to a single one with x[None]"
         )
     if leaf.kind == "vector":
-        if not np.isfinite(array).all():
-            raise UserError(f"{leaf.name} has a NaN or infinite entry; check the environment")
+        if not (is_finite := np.isfinite(array)).all():
+            index = tuple(np.argwhere(~is_finite)[0].tolist())
+            raise UserError(
+                f"{leaf.name} has a NaN or infinite entry; check the environment: entry"
+                f" {list(index)} is {array[index]}"
+            )
     elif leaf.kind == "onehot":
         _check_integers(leaf, array, leaf.low, np.reshape(leaf.sizes, leaf.shape) + leaf.low)
         array = array - leaf.low
@@ -258,6 +264,8 @@ class ObservationEncoder(nn.Module):
     module  the user's own encoder: a tensor (n, *shape), or a dict of tensors, to (n, dim)
     """
 
+    origin: Tensor  # on the device of the encoder, also if it has no parameters
+
     def __init__(
         self,
         leaves: Sequence[Leaf],
@@ -266,6 +274,10 @@ class ObservationEncoder(nn.Module):
         module: nn.Module | None = None,
     ):
         super().__init__()
+        if not isinstance(hidden, Sequence) or isinstance(hidden, str):
+            raise UserError(f"hidden must list layer widths, such as (256,), got {hidden!r}")
+        for width in hidden:
+            check_size("each width in hidden", width)
         self.paths = [leaf.path for leaf in leaves]
         if module is not None and not isinstance(module, nn.Module):
             raise UserError(
@@ -276,6 +288,8 @@ class ObservationEncoder(nn.Module):
         encoders = [LeafEncoder(leaf, hidden, rng) for leaf in leaves if module is None]
         self.parts = nn.ModuleList(encoders)
         self.dim = sum(encoder.dim for encoder in encoders)
+        device = next((x.device for x in self.parameters()), torch.device("cpu"))
+        self.register_buffer("origin", torch.zeros(0, device=device), persistent=False)
         if module is not None:
             example = tuple(np.zeros((1, *leaf.shape), leaf.dtype) for leaf in leaves)
             with torch.no_grad():
@@ -284,15 +298,16 @@ class ObservationEncoder(nn.Module):
         of_vector = [np.full(part.dim, part.leaf.kind == "vector") for part in encoders]
         self.is_vector = np.concatenate(of_vector) if encoders else np.zeros(self.dim, bool)
 
-    @property
-    def device(self) -> torch.device:
-        return next((x.device for x in self.parameters()), torch.device("cpu"))
-
     def forward(self, observations: Arrays) -> Tensor:
-        tensors = [torch.from_numpy(array).to(self.device) for array in observations]
+        tensors = [torch.from_numpy(array).to(self.origin.device) for array in observations]
         if self.module is None:
             rows = [part(x) for part, x in zip(self.parts, tensors, strict=True)]
             return rows[0] if len(rows) == 1 else torch.cat(rows, 1)
+        if any(isinstance(x, NOISY) and x.training for x in self.module.modules()):
+            raise UserError(
+                "the encoder has dropout or batch normalization in training mode, so a bonus would"
+                " depend on more than its transition; call encoder.eval() first"
+            )
         given: Any = {".".join(map(str, p)): x for p, x in zip(self.paths, tensors, strict=True)}
         out: Tensor = self.module(tensors[0].float() if self.paths == [()] else given)
         if out.ndim != 2 or len(out) != len(tensors[0]):

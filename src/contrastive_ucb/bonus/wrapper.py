@@ -31,13 +31,14 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
 from contrastive_ucb.bonus.base import Bonus
-from contrastive_ucb.bonus.reward import intrinsic_reward
+from contrastive_ucb.bonus.reward import SavesBonus, intrinsic_reward
+from contrastive_ucb.core.checks import brief
 from contrastive_ucb.core.errors import UserError
 
 SHARE = "wrap the vector environment in VectorBonusWrapper (Stable-Baselines3: BonusVecEnv) instead"
 
 
-class BonusWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class BonusWrapper(SavesBonus, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Adds an intrinsic reward to the reward of an environment.
 
     The reward of `step` is `info["raw_reward"] + info["intrinsic_reward"]`. A reset does not clear
@@ -79,7 +80,7 @@ class BonusWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     ):
         if not isinstance(env, gymnasium.Env):
             remedy = SHARE if isinstance(env, VectorEnv) else "use gymnasium.make(id)"
-            raise UserError(f"env must be a gymnasium.Env, got {env!r:.60}; {remedy}")
+            raise UserError(f"env must be a gymnasium.Env, got {brief(env)}; {remedy}")
         given = {"bonus": bonus, "scale": scale, "normalize": normalize, "seed": seed, **settings}
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **given)
         super().__init__(env)
@@ -116,22 +117,6 @@ class BonusWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         info = {**info, "raw_reward": reward, "intrinsic_reward": added}
         return obs, reward + added, terminated, truncated, info
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the bonus, without that of the environment.
-
-        Returns:
-            A dictionary of tensors, arrays and numbers.
-        """
-        return self.intrinsic.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load what `state_dict` returned.
-
-        Args:
-            state: The dictionary.
-        """
-        self.intrinsic.load_state_dict(state)
-
     def _batch(self, obs: Any) -> Any:
         """A batch with this observation, as a copy, because environments may overwrite it."""
         space = self.env.observation_space
@@ -139,7 +124,7 @@ class BonusWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         return concatenate(space, [obs], empty)
 
 
-class VectorBonusWrapper(VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs):
+class VectorBonusWrapper(SavesBonus, VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs):
     """Adds an intrinsic reward to the rewards of a vector environment; all copies share one bonus.
 
     `info` has the arrays "raw_reward" and "intrinsic_reward". Their masks "_raw_reward" and
@@ -171,8 +156,9 @@ class VectorBonusWrapper(VectorWrapper[Any, Any, Any, Any, Any], RecordConstruct
     ):
         if not isinstance(env, VectorEnv):
             raise UserError(
-                f"env must be a gymnasium.vector.VectorEnv, got {env!r:.60}; use"
+                f"env must be a gymnasium.vector.VectorEnv, got {brief(env)}; use"
                 " gymnasium.make_vec(id, num_envs), or BonusWrapper for a single environment"
+                " (Stable-Baselines3: BonusVecEnv)"
             )
         given = {"bonus": bonus, "scale": scale, "normalize": normalize, "seed": seed, **settings}
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **given)
@@ -228,22 +214,6 @@ class VectorBonusWrapper(VectorWrapper[Any, Any, Any, Any, Any], RecordConstruct
         masks = {f"_{name}": is_step.copy() for name in parts}
         reward = parts["raw_reward"] + added
         return obs, reward, terminations, truncations, {**info, **parts, **masks}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the bonus, without that of the environments.
-
-        Returns:
-            A dictionary of tensors, arrays and numbers.
-        """
-        return self.intrinsic.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load what `state_dict` returned.
-
-        Args:
-            state: The dictionary.
-        """
-        self.intrinsic.load_state_dict(state)
 
     def _final(self, next_obs: Any, dones: NDArray[np.bool_], info: Mapping[str, Any]) -> Any:
         """The observations before a reset."""

@@ -164,6 +164,7 @@ def settings_help() -> str:
     from contrastive_ucb.agents.deep.presets import BONUSES, configure
     from contrastive_ucb.agents.ppo.config import PREFIX, PPOConfig
     from contrastive_ucb.agents.simple.config import FULL, SimpleConfig
+    from contrastive_ucb.bonus import BONUS_NAMES
     from contrastive_ucb.bonus.config import IntrinsicConfig
     from contrastive_ucb.core.checks import kinds_of, takes
 
@@ -194,11 +195,42 @@ def settings_help() -> str:
         "settings of simple, which has no bonus, with their defaults in its size full:",
         *entries(FULL, SimpleConfig),
         "",
-        "settings of ppo; those of each bonus are in docs/reference/deep-configuration.md:",
+        "settings of ppo:",
         *entries(PPOConfig(), PPOConfig),
         *entries(IntrinsicConfig(), IntrinsicConfig, PREFIX),
+        "",
+        "settings of the bonuses of the toolkit, with their defaults in ppo; the explorer",
+        "has of=pair, keys=exact and every=256. intrinsic.bonus is none or one of",
+        f"{', '.join(BONUS_NAMES)}:",
+        *_bonus_entries(),
     ]
     return "\n".join(lines)
+
+
+def _bonus_entries() -> list[str]:
+    """The settings of all bonuses of the toolkit, each with the bonuses that have it."""
+    from contrastive_ucb.agents.ppo.config import PREFIX
+    from contrastive_ucb.bonus import BONUS_NAMES
+    from contrastive_ucb.bonus.config import bonus_settings
+    from contrastive_ucb.core.checks import takes
+
+    kinds: dict[str, str] = {}
+    defaults: dict[str, dict[str, list[str]]] = {}  # setting -> default -> bonuses
+    for bonus in BONUS_NAMES:
+        for name, (kind, default) in bonus_settings(bonus).items():
+            text = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+            kinds.setdefault(name, takes(name, kind))
+            defaults.setdefault(name, {}).setdefault(text, []).append(bonus)
+    lines = []
+    for name, bonuses in defaults.items():
+        if len(bonuses) == 1:
+            ((value, users),) = bonuses.items()
+            means = f"Of {', '.join(users)}."
+        else:
+            value = "see below"
+            means = "; ".join(f"{text} in {', '.join(users)}" for text, users in bonuses.items())
+        lines += _entry(f"{PREFIX}{name}", value, kinds[name], means)
+    return lines
 
 
 def _meanings(settings: type) -> dict[str, str]:
@@ -212,7 +244,7 @@ def _meanings(settings: type) -> dict[str, str]:
                 ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str(text))),
             ):
-                meanings[name] = re.split(r"(?<=\.)\s", " ".join(text.split()))[0]
+                meanings[name] = re.split(r"(?<=\.)(?<!et al\.)\s", " ".join(text.split()))[0]
     return meanings
 
 

@@ -18,7 +18,7 @@ from contrastive_ucb.core.errors import UserError
 # The type of each setting of a class
 kinds_of: Callable[[type], Mapping[str, Any]] = cache(get_type_hints)
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
-EXAMPLES = {"support": "0,10", "epsilon": "1,0.1", "extra_rounds": "8,12", "mlp": "64,64"}
+EXAMPLES = {"support": "0,10", "epsilon": "1,0.1", "extra_rounds": "8,12"}
 
 
 def check_size(name: str, value: int, least: int = 1) -> None:
@@ -40,6 +40,12 @@ def check_number(
     limit += " and finite" if finite else ""
     if not number >= least or (positive and number <= 0) or (finite and not isfinite(number)):
         raise UserError(f"{name} must be {limit}, got {value}")
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Raise an error unless `value` is one of the choices."""
+    if value not in (known := tuple(choices)):
+        raise UserError(f"{name} must be one of {', '.join(known)}, got {value!r}")
 
 
 def as_path(name: str, value: Any) -> Path:
@@ -84,8 +90,8 @@ def takes(name: str, kind: Any) -> str:
         return f"one of {', '.join(inner)}"
     if origin is tuple:
         count = "" if inner[-1] is ... else f"{len(inner)} "
-        numbers = "whole numbers" if inner[0] is int else "numbers"
-        return f"{count}{numbers} such as {EXAMPLES.get(name, '0.4,1.0')}"
+        numbers, usual = ("whole numbers", "64,64") if inner[0] is int else ("numbers", "0.4,1.0")
+        return f"{count}{numbers} such as {EXAMPLES.get(name, usual)}"
     return KINDS.get(kind) or str(kind.__name__)
 
 
@@ -114,11 +120,19 @@ def check_names(given: Iterable[str], known: Iterable[str]) -> None:
             raise ValueError(f"no setting is called {key!r}; {hint(key, names)}")
 
 
+def brief(value: object) -> str:
+    """A value for an error message: its type if it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"an object of type {type(value).__name__}"
+
+
 def hint(given: Any, known: Iterable[str]) -> str:
     """A suggestion for an unknown name: the closest known name, or all of them."""
-    names = list(known)
-    close = get_close_matches(str(given), names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
+    names = {name.casefold(): name for name in known}
+    close = get_close_matches(str(given).casefold(), names, n=1)
+    if close:
+        return f"did you mean {names[close[0]]!r}?"
+    return f"choose from {', '.join(names.values())}"
 
 
 def check_import(env: object, allowed: bool) -> None:

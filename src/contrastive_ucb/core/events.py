@@ -227,20 +227,22 @@ class ProgressListener:
         now, step, values = self._clock(), event.step, event.values
         self._values |= {key: values[tag] for key, tag in self.SHOWN.items() if tag in values}
         speed, tenth = self._rate.at(step, now), 10 * step // self.total
-        is_due = now >= self._next_draw or step == self.total
+        is_due = now >= self._next_draw or step >= self.total
         if not (is_due if self._bar else tenth > self._tenth):
             return
         self._next_draw, self._tenth = now + self.DRAW_SECONDS, tenth
         left = ""
         if speed > 0:  # otherwise the end is not known
-            minutes, seconds = divmod(round((self.total - step) / speed), 60)
+            remaining = max(0, self.total - step)  # PPO finishes its last rollout
+            minutes, seconds = divmod(round(remaining / speed), 60)
             left = f", {minutes // 60}:{minutes % 60:02d}:{seconds:02d} left"
         metrics = "".join(f"  {name}={value:.4g}" for name, value in self._values.items())
         text = f"{speed:,.{0 if speed >= 10 else 1}f}/s{left}{metrics}"
         if self._bar:
             self._bar.update(self._task, completed=step, text=text)
         else:
-            line = f"{self.description}: {step}/{self.total} ({step / self.total:.0%}), {text}"
+            share = min(1, step / self.total)
+            line = f"{self.description}: {step}/{self.total} ({share:.0%}), {text}"
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:

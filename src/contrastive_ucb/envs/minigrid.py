@@ -1,8 +1,9 @@
 """MiniGrid (Chevalier-Boisvert et al. 2023) with symbolic views, and tasks with distractors.
 
 An observation is the agent's view of 7 x 7 cells with object, color and state of each, without
-direction and mission: the view turns with the agent, and a mission of MiniGrid is always the same
-or visible.
+direction and mission. The view turns with the agent, and most missions are always the same or
+concern the only object of their kind. Tasks whose mission names one of several goals, such as Fetch
+and GoToDoor, cannot be solved reliably from the view.
 
 `Distractors` shows every empty floor cell as a floor tile of a random color, which is drawn anew
 at every step. The tiles have no effect. Such noise keeps bonuses high that measure how often an

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from math import inf
 from typing import Any
 
-from contrastive_ucb.bonus.config import IntrinsicConfig
+from contrastive_ucb.bonus.config import COMMON, IntrinsicConfig
 from contrastive_ucb.core.checks import (
     check_kinds,
     check_names,
@@ -77,6 +77,7 @@ class PPOConfig:
 def configure_ppo(settings: Mapping[str, Any]) -> PPOConfig:
     """PPO with settings such as {"entropy": 0.005, "intrinsic.bonus": "rnd"}."""
     plain = {key: value for key, value in settings.items() if not key.startswith(PREFIX)}
-    check_names(plain, {x.name for x in fields(PPOConfig)} - {"intrinsic"})
+    names = {x.name for x in fields(PPOConfig)} - {"intrinsic"}
+    check_names(plain, names | {f"{PREFIX}{name}" for name in COMMON})
     intrinsic = {key[len(PREFIX) :]: settings[key] for key in settings if key not in plain}
     return PPOConfig(**plain, intrinsic=IntrinsicConfig.of(intrinsic))
