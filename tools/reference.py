@@ -57,6 +57,8 @@ def command_line() -> str:
         sections.append(f"## cucb {command}\n\n{_fenced(help_of(command))}")
         if command == "solve":
             sections.append(environment_options())
+        if command == "verify":
+            sections.append(f"### cucb verify locks\n\n{_fenced(help_of('verify', 'locks'))}")
     return "\n\n".join(sections)
 
 

@@ -143,6 +143,6 @@ print(f"mean return of 20 episodes: {np.mean(returns):.2f}")
 #   60,000; by how much does the number of trajectories grow?
 # - Give the networks hidden units (`hidden=32`). Does the lock need them?
 # - Take another seed, or `fit_steps=50`. What fails first, the features or the exploration?
-# - Use your own environment: `cu.GymObserved("CartPole-v1", horizon=50)` wraps any Gymnasium
+# - Use your own environment: `cu.ContrastiveUCB("CartPole-v1", horizon=50)` learns in any Gymnasium
 #   environment with vector observations and discrete actions.
 # - Tutorial 4 uses the bonus in a deep agent for longer episodes and images.

@@ -27,6 +27,7 @@ from contrastive_ucb.cli import (
     verify,
 )
 from contrastive_ucb.cli.options import parse
+from contrastive_ucb.facts.locks import tasks
 from contrastive_ucb.facts.plan import read_plan
 from contrastive_ucb.runs.grid import experiments
 
@@ -149,6 +150,9 @@ def test_command_line_is_understood(line: str) -> None:
         solve.parse_command(rest)
     elif command == "train":
         assert parse(train.Train, rest, line).training().config
+    elif command == "verify" and rest[:1] == ["locks"]:
+        board = parse(verify.Locks, rest[1:], line)
+        assert tasks(board.horizons, board.seeds, board.quick)
     elif command == "verify":
         options = parse(verify.Verify, rest, line, verify.Verify())
         assert read_plan(options.quick, options.seeds).choose(options.facts).facts

@@ -79,7 +79,7 @@ def test_an_instance_and_a_factory_equal_the_id() -> None:
     assert GymObserved(Custom(), 3).name == GymObserved(Custom, 3).name == "gym/Custom"
 
 
-def test_an_agent_learns_on_an_instance_but_cannot_be_saved(tmp_path: Path) -> None:
+def test_an_agent_learns_on_an_instance_which_load_needs_again(tmp_path: Path) -> None:
     def learn(source: Any) -> cu.ContrastiveUCB:
         agent = cu.ContrastiveUCB(GymObserved(source, 5), seed=0, fit_steps=3, trajectories=2)
         agent.learn(rounds=2)
@@ -88,8 +88,15 @@ def test_an_agent_learns_on_an_instance_but_cannot_be_saved(tmp_path: Path) -> N
     agent, expected = learn(gymnasium.make("CartPole-v1")), learn("CartPole-v1")
     observation = np.zeros(5)
     assert agent.predict(observation) == expected.predict(observation)
-    with pytest.raises(UserError, match=r"gym/CartPole-v1 .*gymnasium.register .*id"):
-        agent.save(tmp_path / "agent")
+    agent.save(tmp_path / "agent")
+    with pytest.raises(UserError, match=r"gym/CartPole-v1, .* pass it again: cu.load\("):
+        cu.load(tmp_path / "agent")
+    with pytest.raises(UserError, match=r"trained in gym/CartPole-v1, .* got gym/Custom, "):
+        cu.load(tmp_path / "agent", env=Custom)
+    again = cu.load(tmp_path / "agent", env=gymnasium.make("CartPole-v1"))
+    agent.learn(rounds=1)
+    again.learn(rounds=1)
+    np.testing.assert_array_equal(again.values, agent.values)
     expected.save(tmp_path / "agent")
     assert cu.load(tmp_path / "agent").envs[0].env_id == "CartPole-v1"
 

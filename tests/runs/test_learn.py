@@ -124,8 +124,10 @@ def test_nothing_saved_is_an_error(tmp_path: Path) -> None:
 def test_gymnasium_environment_is_taken_out_of_its_wrappers() -> None:
     env = gymnasium.make("contrastive_ucb/Lock-v0", horizon=2, n_actions=2)
     cu.ContrastiveUCB(env, seed=0).learn(rounds=2, progress=False)
-    with pytest.raises(ValueError, match="not a finite MDP"):
-        cu.ContrastiveUCB(gymnasium.make("CartPole-v1"), seed=0)
+    agent = cu.ContrastiveUCB("contrastive_ucb/Lock-v0", env_kwargs={"horizon": 2}, seed=0)
+    assert isinstance(agent.envs[0], cu.Lock)
+    with pytest.raises(UserError, match="ndarray is not an environment"):
+        cu.ContrastiveUCB([np.zeros(3)], seed=[0])
 
 
 @pytest.mark.parametrize("wrong", [1.5, -1, "0", True, None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, make_dataclass
 from itertools import pairwise
@@ -13,9 +14,11 @@ import tyro
 from contrastive_ucb.agents.finite.presets import GAME_PRESETS, PRESETS, game_preset, preset
 from contrastive_ucb.cli.options import Json, emit, parse, say, text_of
 from contrastive_ucb.core.checks import hint
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.tabular import kind_of
-from contrastive_ucb.runs.problem import DEFAULTS, GAMES, Problem
+from contrastive_ucb.runs.problem import ADDED, DEFAULTS, GAMES, Problem
 
+Pairs = Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...")]
 HORIZON = "H, the steps per episode."
 ACTIONS = "Actions of the row player, by default also of the column player."
 COLUMNS = "Actions of the column player."
@@ -93,6 +96,8 @@ ENVIRONMENTS: dict[str, tuple[str, dict[str, str]]] = {
             "horizon": "H, at most its time limit; rewards after the end are 0.",
             "reward_low": "Smallest reward, at most 0; the agent observes it as 0.",
             "reward_high": "Largest reward, at least 0; the agent observes it as 1.",
+            "solved_return": "Stop when 5 evaluations in a row, 20 episodes each, all return this.",
+            "env_kwargs": "Arguments of the environment, as size=5 kind=small.",
         },
     ),
     "file": (
@@ -111,11 +116,11 @@ class Run:
     rounds: int = 1000
     """Rounds K; each costs H trajectories, with networks H times --trajectories."""
     seed: int = 0
-    """The first seed of runs and environments."""
+    """The first seed of runs and environments; with gym it seeds the agent and every episode."""
     seeds: int = 1
     """Number of seeds, starting at --seed; the results equal those of separate runs."""
     env_seed: int | None = None
-    """Seed of the environment; by default the seed of the run."""
+    """Seed of the environment; by default the seed of the run. Not with gym."""
     out: Path = Path("runs")
     """Folder of the runs. Repeating a command resumes unfinished runs."""
     checkpoint_seconds: float = 30.0
@@ -158,7 +163,9 @@ def parse_command(arguments: Sequence[str]) -> tuple[Problem, Run]:
     fields = []
     for key, meaning in meanings.items():
         default = DEFAULTS[name][key]
-        kind: Any = int | None if default is None else type(default)
+        kind: Any = ADDED.get(key, int | None) if default is None else type(default)
+        if key == "env_kwargs":
+            kind, default = Pairs, ()
         fields.append((key, Annotated[kind, tyro.conf.arg(help=meaning)], default))
     env: Any = make_dataclass("Env", fields, frozen=True, namespace={"__doc__": about})
     command: Any = make_dataclass(
@@ -170,7 +177,23 @@ def parse_command(arguments: Sequence[str]) -> tuple[Problem, Run]:
     parsed = parse(command, rest, f"cucb solve {name}", command(env(), Run(algo=algo), config))
     options: Run = parsed.run
     settings = asdict(parsed.env) | asdict(parsed.agent)
+    if pairs := settings.pop("env_kwargs", ()):
+        settings["env_kwargs"] = read_pairs(pairs)
     return Problem(name, options.algo, settings, options.rounds, options.env_seed), options
+
+
+def read_pairs(pairs: Sequence[str]) -> dict[str, Any]:
+    """KEY=VALUE words as a dictionary; a value is JSON, or else text."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise UserError(f"--env-kwargs {pair} has no value; write KEY=VALUE, such as size=5")
+        try:
+            values[key] = json.loads(text)
+        except json.JSONDecodeError:
+            values[key] = text
+    return values
 
 
 def _help() -> str:

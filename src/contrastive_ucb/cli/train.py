@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass
 from inspect import getsource
@@ -20,6 +18,7 @@ import tyro
 from contrastive_ucb.agents.deep.presets import ALGORITHMS, suitable_threads
 from contrastive_ucb.cli.options import Device, Json, emit, parse, say, text_of
 from contrastive_ucb.core.errors import UserError
+from contrastive_ucb.envs.foreign import find_modules_here
 from contrastive_ucb.runs.training import Training, read_settings
 
 WIDTH = 80  # columns of the help on settings
@@ -89,8 +88,7 @@ def run(arguments: Sequence[str]) -> None:
     algorithms = [f"  {name:20} {info.what}" for name, info in ALGORITHMS.items()]
     about = "\n".join(["algorithms (`cucb algos` compares their settings):", *algorithms])
     options = parse(Train, arguments, "cucb train", more=about)
-    if ":" in options.env and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # for module:id, as with `python -m`
+    find_modules_here(options.env)
     training = options.training()
     if options.seeds > 1:
         summary = train_seeds(training, options)

@@ -1,10 +1,13 @@
-"""`cucb verify [F1 F7 ...]`: measure the claims of the paper and compare with their targets."""
+"""`cucb verify [F1 F7 ...]`: measure the claims of the paper and compare with their targets.
+
+`cucb verify locks` measures an agent on the lock board.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -31,7 +34,8 @@ class Verify:
     stored, and a repeated command continues with the missing ones. Examples:
       cucb verify --quick
       cucb verify F1 F7 --seeds 10
-      cucb verify --out results/theory"""
+      cucb verify --out results/theory
+      cucb verify locks --agent mymodule:make_agent   (see cucb verify locks --help)"""
 
     facts: Annotated[tuple[str, ...], Positional, arg(metavar="[FACT ...]")] = ()
     """Facts, F1 to F19; `ablations` and `peers` are tables without targets. By default all."""
@@ -50,7 +54,38 @@ class Verify:
             check_size("seeds", self.seeds, least=2)  # needed for an interval
 
 
+@dataclass(frozen=True)
+class Locks:
+    """Measure an agent on the lock board: RichLock with A = 10 and H = 6, 12, 24, 50 and 100.
+
+    A lock is solved if all 20 episodes of five evaluations in a row return 1. Seeds, budgets and
+    this rule are fixed in experiments/locks.toml. The function of --agent takes a seed and returns
+    an object with the method run(env_factory, budget), which returns a policy or yields policies;
+    see docs/how-to/lock-board.md. Examples:
+      cucb verify locks --agent mymodule:make_agent --horizons 6 12
+      cucb verify locks --agent no-bonus --out board"""
+
+    agent: str = "contrastive-ucb"
+    """module:function that makes the agent, or an algorithm of `cucb solve`."""
+    horizons: tuple[int, ...] = ()
+    """Horizons; by default all."""
+    seeds: int | None = None
+    """Number of seeds per horizon; by default all."""
+    quick: bool = False
+    """A lock with H = 3 and A = 3 only, to test an agent."""
+    out: Path | None = None
+    """Folder for locks.json. A repeated command continues, and several agents share one board."""
+    json: Json = False
+
+    def __post_init__(self) -> None:
+        if self.seeds is not None:
+            check_size("seeds", self.seeds)
+
+
 def run(arguments: Sequence[str]) -> None:
+    if arguments[:1] in (["locks"], ("locks",)):
+        run_locks(arguments[1:])
+        return
     options = parse(Verify, arguments, "cucb verify", Verify())
 
     from contrastive_ucb.facts.plan import fingerprint, load_records, read_plan
@@ -84,6 +119,27 @@ def run(arguments: Sequence[str]) -> None:
             f"{len(failed)} required facts do not hold, the first is {first.name}:"
             f" measured {first.measured}, target {first.mark}; see docs/results/theory.md"
         )
+
+
+def run_locks(arguments: Sequence[str]) -> None:
+    """`cucb verify locks`: run an agent on the locks and print the board."""
+    options = parse(Locks, arguments, "cucb verify locks", Locks())
+
+    from contrastive_ucb.facts.locks import board_rows, run_board, tasks
+
+    chosen = tasks(options.horizons, options.seeds, options.quick)
+    runs = run_board(options.agent, chosen, options.out, say)
+    rows = board_rows(runs)
+    header = ("H", "agent", "solved", "trajectories", "environment steps", "CPU seconds")
+    table = [header]
+    for row in rows:
+        numbers = (row[name] for name in ("trajectories", "env_steps", "cpu_seconds"))
+        cells = ("\N{EN DASH}" if number is None else f"{number:,.0f}" for number in numbers)
+        solved = f"{row['solved']} of {row['seeds']}"
+        table.append((str(row["horizon"]), row["agent"], solved, *cells))
+    text = f"{aligned(table)}\n\nNumbers are medians over the solved seeds."
+    summary = {"agent": options.agent, "rows": rows, "runs": [asdict(run) for run in runs]}
+    emit(summary, options.json, text)
 
 
 def text_of(rows: Sequence[Row]) -> str:

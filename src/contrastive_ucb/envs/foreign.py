@@ -17,6 +17,8 @@ searched: all of their values can be represented.
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -134,6 +136,12 @@ class ForeignEnv:
 
     def _fault(self, found: str, remedy: str = "correct the environment") -> EnvironmentFault:
         return EnvironmentFault(f"{self.name} {found} {self.place()}; {remedy}")
+
+
+def find_modules_here(name: str) -> None:
+    """Let `module:name` be found in the current directory, as with `python -m`."""
+    if ":" in name and (folder := os.getcwd()) not in sys.path:
+        sys.path.append(folder)  # the command line does not include it
 
 
 def made(name: str, make: Callable[..., Any], *args: Any, **options: Any) -> Any:

@@ -11,8 +11,6 @@ Rewards are not changed, and time limits truncate. `envs/foreign.py` checks what
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +20,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from contrastive_ucb.core.errors import EnvironmentFault, UserError
-from contrastive_ucb.envs.foreign import ForeignEnv, GymEnv, made
+from contrastive_ucb.envs.foreign import ForeignEnv, GymEnv, find_modules_here, made
 from contrastive_ucb.envs.frames import Frame, FrameEnv, Picture, Step
 
 DEFAULT_RANGE = (-10.0, 10.0)  # for rewards of about the size and frequency of Atari's
@@ -120,8 +118,7 @@ class GymFrames(FrameEnv):
 
 
 def _make_by_id(name: str) -> GymEnv:
-    if ":" in name and (folder := os.getcwd()) not in sys.path:
-        sys.path.append(folder)  # the command line does not include it
+    find_modules_here(name)
     try:
         env: GymEnv = made(name, gymnasium.make, name, disable_env_checker=True)
         if "rgb_array" in env.metadata.get("render_modes", ()):  # known only once it is made

@@ -10,12 +10,15 @@ is treated as ended.
 
 Trajectories are collected in parallel, so several copies of the environment are needed. An id and a
 factory make them; an instance is copied with `copy.deepcopy` and is itself never reset or stepped.
-Only an id can be stored: an agent that was built on an instance or a factory learns and predicts,
-but `agent.save` raises, because `load` could not rebuild the environment.
+An instance or a factory cannot be stored, so `load` needs it again: cu.load(folder, env=...).
+
+The only randomness of the environment is that of `reset(seed=...)`. Every episode gets a seed from
+the stream of the agent, so the seed of the run determines all episodes.
 """
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -30,8 +33,11 @@ from gymnasium import spaces
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_number, check_size
 from contrastive_ucb.core.errors import UserError
-from contrastive_ucb.envs.foreign import ForeignEnv, GymEnv, made
-from contrastive_ucb.envs.observed import ObservedMDP, Random, Walk
+from contrastive_ucb.envs.foreign import ForeignEnv, GymEnv, find_modules_here, made
+from contrastive_ucb.envs.observed import ObservedEnv, ObservedMDP, Random, Walk
+from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
+
+PACKAGE_IDS = "contrastive_ucb/"  # namespace of the environments that this package registers
 
 
 class GymObserved(ObservedMDP):
@@ -41,12 +47,16 @@ class GymObserved(ObservedMDP):
     H, the last observation is repeated with rewards of 0; one more coordinate marks the end.
 
     Args:
-        env_id: An id, an environment instance, or a function that makes environments. An agent can
-            be saved only if this is an id.
+        env_id: An id, an environment instance, or a function that makes environments. Only an id
+            can be stored; to load an agent, pass an instance or a function again.
         horizon: H; at most the time limit of the environment.
         reward_low: The reward that is mapped to 0; at most 0.
         reward_high: The reward that is mapped to 1. Rewards outside of the two bounds are clipped,
             with a warning.
+        solved_return: The environment is solved, and learning ends, when five evaluations in a row
+            of 20 episodes each all have at least this return, in rewards of the environment. None:
+            learning ends after the given rounds.
+        env_kwargs: Keyword arguments of `gymnasium.make`, or of the function.
 
     Raises:
         ValueError: The environment cannot be made or copied, has other spaces, or a time limit
@@ -67,6 +77,8 @@ class GymObserved(ObservedMDP):
         horizon: int = 50,
         reward_low: float = 0.0,
         reward_high: float = 1.0,
+        solved_return: float | None = None,
+        env_kwargs: Mapping[str, Any] | None = None,
     ):
         check_size("horizon", horizon)
         check_number("reward_low", reward_low)
@@ -76,7 +88,19 @@ class GymObserved(ObservedMDP):
                 "reward_low must be at most 0 and reward_high at least 0, since ended episodes have"
                 f" reward 0, both finite and not equal; got {reward_low} and {reward_high}"
             )
-        self._source = env_id
+        if solved_return is not None:
+            check_number("solved_return", solved_return, finite=True)
+        if not isinstance(env_kwargs or {}, Mapping):
+            raise UserError(
+                f"env_kwargs must be a dictionary such as {{'size': 5}}, got {env_kwargs!r}"
+            )
+        if env_kwargs and isinstance(env_id, gymnasium.Env):
+            raise UserError(
+                f"env_kwargs = {dict(env_kwargs)} has no effect on an instance, which is made"
+                " already; pass them to its constructor, or pass its class instead"
+            )
+        self._source, self.env_kwargs = env_id, dict(env_kwargs or {})
+        self.solved_return, self.stops_when_solved = solved_return, solved_return is not None
         self.env_id = env_id if isinstance(env_id, str) else _name_of(env_id)
         self.horizon, self.reward_low, self.reward_high = horizon, reward_low, reward_high
         self._pool: list[GymCopy] = []
@@ -94,7 +118,7 @@ class GymObserved(ObservedMDP):
                 f"{self.env_id} has a time limit of {limit} steps, got horizon {horizon}; give a"
                 f" horizon of at most {limit}"
             )
-        self.first_action = int(actions.start)
+        self._shape, self.first_action = box.shape, int(actions.start)
         self.action_shape = (int(actions.n),)
         self.low = np.append(box.low.astype(np.float64).ravel(), 0.0)
         self.high = np.append(box.high.astype(np.float64).ravel(), 1.0)
@@ -104,11 +128,29 @@ class GymObserved(ObservedMDP):
     @property
     def arguments(self) -> Mapping[str, Any]:
         if not isinstance(self._source, str):
-            raise UserError(
-                f"{self.name} was made from an instance or a factory, which load() cannot rebuild;"
-                " to save it, register it with gymnasium.register and pass its id to GymObserved"
-            )
+            return {**super().arguments, "env_id": None}  # `load` needs it again
         return super().arguments
+
+    def vectors(self, observation: Any) -> Array:
+        """Observations of the environment itself, or vectors with the coordinate of the end."""
+        raw, shape = np.asarray(observation), self._shape
+        if raw.dtype.kind in "biuf" and raw.shape[-len(shape) or raw.ndim :] == shape:
+            if raw.ndim == len(shape):
+                return super().vectors(np.append(raw.ravel(), 0.0))
+            if raw.ndim == len(shape) + 1:
+                rows = raw.reshape(len(raw), -1).astype(np.float64)
+                return super().vectors(np.pad(rows, ((0, 0), (0, 1))))
+        if raw.shape[-1:] != (self.size,):
+            raise UserError(
+                f"an observation of {self.name} has shape {shape}, got {raw.dtype} of shape"
+                f" {raw.shape}; pass it as the environment returns it, or several along a first"
+                " axis"
+            )
+        return super().vectors(observation)
+
+    def raw_returns(self, returns: Array) -> Array:
+        """The inverse of the map of rewards to [0, 1], summed over H steps."""
+        return returns * (self.reward_high - self.reward_low) + self.horizon * self.reward_low
 
     def begin(self, count: int, random: Random) -> GymWalk:
         seeds = random.integers(2**31, size=count)
@@ -133,19 +175,16 @@ class GymObserved(ObservedMDP):
     def _copy(self, number: int) -> GymCopy:
         """The copy of this number; copies are made when they are first needed."""
         while len(self._pool) <= number:
-            self._pool.append(GymCopy(self._make(), f"gym/{self.env_id}", len(self._pool)))
+            env = self._make()
+            if not isinstance(self._source, str):
+                self.env_id = _name_of(env)  # of its class; a factory may be a lambda
+            self._pool.append(GymCopy(env, f"gym/{self.env_id}", len(self._pool)))
         return self._pool[number]
 
     def _make(self) -> GymEnv:
         source = self._source
         if isinstance(source, str):
-            try:
-                env: GymEnv = made(source, gymnasium.make, source)
-                return env
-            except (gymnasium.error.Error, ImportError) as error:
-                raise ValueError(
-                    f"Gymnasium cannot make {source!r} ({' '.join(str(error).split())})"
-                ) from error
+            return _made_by_id(source, self.env_kwargs)
         if isinstance(source, gymnasium.Env):
             try:
                 return deepcopy(source)
@@ -159,7 +198,7 @@ class GymObserved(ObservedMDP):
                 f"env_id is {source!r}; it must be an id such as 'CartPole-v1', a Gymnasium"
                 " environment, or a function that makes environments"
             )
-        env = made(f"the factory {self.env_id}", source)
+        env = made(f"the factory {self.env_id}", source, **self.env_kwargs)
         if not isinstance(env, gymnasium.Env) or any(env is copy.env for copy in self._pool):
             raise ValueError(
                 f"the factory {self.env_id} returned {env!r}; it must return a new Gymnasium"
@@ -215,6 +254,49 @@ class GymWalk(Walk):
             row, rewards[at], self.observations[at, -1] = self.copies[at].step(action)
             self.observations[at, :-1] = row
         return env.scaled(rewards)
+
+
+OPTIONS = tuple(inspect.signature(GymObserved).parameters)[1:]  # all except the environment
+
+
+def as_env(env: Any, options: Mapping[str, Any]) -> Any:
+    """What an agent learns in: an environment of this package without wrappers, or GymObserved.
+
+    options  arguments of GymObserved; an environment of this package has none of them
+    """
+    is_factory = callable(env) and not isinstance(env, gymnasium.Env)
+    inner = env
+    if isinstance(env, str) and env.startswith(PACKAGE_IDS):
+        inner = _made_by_id(env, options.get("env_kwargs") or {}).unwrapped
+        options = {name: value for name, value in options.items() if name != "env_kwargs"}
+    elif not is_factory:
+        inner = getattr(env, "unwrapped", env)
+    if isinstance(inner, TabularMDP | TabularGame | ObservedEnv):
+        for name, value in options.items():
+            raise UserError(
+                f"{name} = {value!r} is for other Gymnasium environments and has no effect on"
+                f" {inner.name}; pass it to {type(inner).__name__}"
+            )
+        return inner
+    if is_factory or isinstance(env, str | gymnasium.Env):
+        return GymObserved(env, **options)
+    raise UserError(
+        f"{type(env).__name__} is not an environment; pass a Gymnasium id or environment, a"
+        " function that makes environments, or the arrays of a finite MDP as TabularMDP(P, r) or"
+        " of a two-player zero-sum game as TabularGame(P, r)"
+    )
+
+
+def _made_by_id(name: str, options: Mapping[str, Any]) -> GymEnv:
+    """The environment that gymnasium.make makes."""
+    find_modules_here(name)
+    try:
+        env: GymEnv = made(name, gymnasium.make, name, **options)
+    except (gymnasium.error.Error, ImportError) as error:
+        raise ValueError(
+            f"Gymnasium cannot make {name!r} ({' '.join(str(error).split())})"
+        ) from error
+    return env
 
 
 def _name_of(source: Any) -> str:

@@ -21,6 +21,7 @@ from gymnasium import spaces
 
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.checks import check_size
+from contrastive_ucb.core.errors import UserError
 from contrastive_ucb.envs.tabular import TabularGame, TabularMDP, checked_action
 
 Random = np.random.Generator
@@ -73,6 +74,7 @@ class ObservedEnv(ABC):
     name: str
     horizon: int
     action_shape: tuple[int, ...]
+    first_action: int = 0  # what the environment calls its first action
     low: Array
     high: Array
     rank: int = 8  # suggested d; 8 solved RichLock in a pilot
@@ -101,6 +103,24 @@ class ObservedEnv(ABC):
     def n_joint(self) -> int:
         """A, the number of joint actions."""
         return prod(self.action_shape)
+
+    def vectors(self, observation: Any) -> Array:
+        """An observation (D,), or several (n, D), as finite numbers."""
+        vectors = np.asarray(observation, dtype=np.float64)
+        if vectors.ndim not in (1, 2) or vectors.shape[-1] != self.size:
+            raise UserError(
+                f"an observation of {self.name} has {self.size} numbers, got shape {vectors.shape};"
+                " pass it as the environment returns it, or several along a first axis"
+            )
+        if not np.isfinite(vectors).all():
+            raise UserError(
+                f"the observation of {self.name} has a NaN or infinite entry; correct it"
+            )
+        return vectors
+
+    def raw_returns(self, returns: Array) -> Array:
+        """Sums of H rewards in the units of the environment itself."""
+        return returns
 
     @abstractmethod
     def begin(self, count: int, random: Random) -> Walk:
@@ -162,7 +182,7 @@ class ObservedMDP(ObservedEnv, gymnasium.Env[Array, np.int64]):
         check_size("horizon", self.horizon)
         low, high = self.low.astype(np.float64), self.high.astype(np.float64)
         self.observation_space = spaces.Box(low, high, dtype=np.float64)
-        self.action_space = spaces.Discrete(self.action_shape[0])
+        self.action_space = spaces.Discrete(self.action_shape[0], start=self.first_action)
         self._walk: Walk | None = None
         self._step = 0
 
@@ -176,8 +196,8 @@ class ObservedMDP(ObservedEnv, gymnasium.Env[Array, np.int64]):
     def step(self, action: int | np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         if self._walk is None or self._step == self.horizon:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset() before step()")
-        chosen = np.array([checked_action("action", action, self.action_shape[0])])
-        reward = float(self._walk.move(chosen, self.np_random)[0])
+        index = checked_action("action", action, self.action_shape[0], self.first_action)
+        reward = float(self._walk.move(np.array([index]), self.np_random)[0])
         self._step += 1
         over = self._step == self.horizon
         return self._walk.observations[0].copy(), reward, over, False, {}

@@ -389,11 +389,12 @@ class TabularGame(FiniteEnv, ParallelEnv):
         return {player: self._observation() for player in PLAYERS}
 
 
-def checked_action(name: str, given: Any, n_actions: int) -> int:
-    """`given` as one of the actions 0..n_actions - 1."""
-    if np.ndim(given) or given not in range(n_actions):
-        raise ValueError(f"{name} is {given}; it must be one of 0..{n_actions - 1}")
-    return int(given)
+def checked_action(name: str, given: Any, n_actions: int, first: int = 0) -> int:
+    """The index 0..n_actions - 1 of an action, where the first action is called `first`."""
+    last = first + n_actions - 1
+    if np.ndim(given) or given not in range(first, last + 1):
+        raise ValueError(f"{name} is {given}; it must be one of {first}..{last}")
+    return int(given) - first
 
 
 def action_counts(n_actions: int | Sequence[int], least: int = 1) -> tuple[int, int]:

@@ -234,6 +234,7 @@ class ReturnTracker(Tracker):
     """Metrics if V* is not known; it is replaced by its upper bound H.
 
     `return`          mean return of 20 episodes, with rewards scaled to [0, 1]
+    `raw_return`      the same in rewards of the environment, in the summary
     `gap`             H - `return`, an upper bound on the expected loss that need not go to 0
     `regret`          the sum of the gaps of all rounds
     `average_regret`  their mean, an upper bound on the average regret; summaries and reports use
@@ -242,9 +243,11 @@ class ReturnTracker(Tracker):
 
     average = "average_regret"
     saved = ("n_rounds", "total", "drawn_gap", "latest")
+    returns: Array  # (20,) of the last round
 
     def __init__(self, agent: Learner[Any]):
-        self.horizon, self.solved_gap, self.always_measures = agent.envs[0].horizon, None, False
+        self.env = agent.envs[0]
+        self.horizon, self.solved_gap, self.always_measures = self.env.horizon, None, False
         self.total, self.drawn_gap, self.latest = np.zeros((3, 1))
         self.solved_at = np.zeros(1, dtype=np.int64)
         self.n_rounds = 0
@@ -258,9 +261,11 @@ class ReturnTracker(Tracker):
     def evaluate(
         self, agent: Learner[Any], errors: dict[str, Array]
     ) -> tuple[Array, dict[str, Array]]:
-        self.latest = play(agent).mean(keepdims=True)
+        self.returns = play(agent)
+        self.latest = self.returns.mean(keepdims=True)
         gap = self.horizon - self.latest
         return gap, {"regret": self.total + gap, "return": self.latest.copy()}
 
     def summary(self, seed: int) -> dict[str, Any]:
-        return {"return": float(self.latest[seed])}
+        raw = self.env.raw_returns(self.latest)
+        return {"return": float(self.latest[seed]), "raw_return": float(raw[seed])}

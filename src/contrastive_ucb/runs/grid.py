@@ -234,7 +234,7 @@ def remembered(root: Path) -> Iterator[PlannedRun]:
 def experiments() -> dict[str, str]:
     """The experiments of `cucb sweep` by name: one line about each."""
     names = (path.name.removesuffix(".toml") for path in FOLDER.iterdir() if ".toml" in path.name)
-    shown = sorted(name for name in names if name != "facts")  # those are of `cucb verify`
+    shown = sorted(set(names) - {"facts", "locks"})  # those are of `cucb verify`
     return {name: str(experiment_table(name)["about"]) for name in shown}
 
 

@@ -51,6 +51,9 @@ GAMES = ("lowrank-game", "lock-game", "rich-lock-game")
 # Arguments of environments by option; the agent has its own rank and reward.
 ARGUMENTS = {"true_rank": "rank", "reward_kind": "reward", "id": "env_id"}
 NAMES = {argument: option for option, argument in ARGUMENTS.items()}
+# Settings without a default, and their types. A run that does not use them has the same identity as
+# before they were added.
+ADDED: dict[str, Any] = {"solved_return": float | None, "env_kwargs": dict | None}
 DEFAULTS: dict[str, dict[str, Any]] = {  # environment: option: default; None: see `env_settings`
     env: {
         **{
@@ -91,22 +94,32 @@ class Problem:
             raise UserError("env 'file' needs a file; set path (--path) to an .npz file")
         if self.env not in DEFAULTS:
             raise UserError(f"no environment is called {self.env!r}; {hint(self.env, DEFAULTS)}")
+        if self.env == "gym" and self.env_seed is not None:
+            raise UserError(
+                f"env_seed = {self.env_seed} has no effect on gym, because the seed of the run"
+                " seeds every episode; leave it out, or pass an argument of the environment in"
+                " env_kwargs"
+            )
         agent = kinds_of(GameConfig if self.is_game else AgentConfig)
         defaults = DEFAULTS[self.env] | asdict((game_preset if self.is_game else preset)(self.algo))
-        for key in self.settings:
+        given = _nested(self.settings)
+        for key in given:
             if key not in defaults:
                 hinted = hint(key, sorted(defaults))
                 raise UserError(f"no setting of {self.env} is called {key!r}; {hinted}")
         settings = {}
         for key, default in defaults.items():
-            value = self.settings.get(key)
+            value = given.get(key)
             if value is not None and key in agent:
                 value = typed(key, value, agent[key])
             elif value is not None:
-                value = typed(key, value, int if default is None else type(default))
+                kind = int if default is None else type(default)
+                value = typed(key, value, ADDED.get(key, kind))
                 if isinstance(value, int):
                     check_size(key, value)
-            if value not in (None, default):
+            if key == "id":  # stored in any case, for the names of folders
+                settings[key] = default if value is None else value
+            elif value not in (None, default):
                 settings[key] = value
         object.__setattr__(self, "settings", settings)
         if not self.is_observed:
@@ -138,6 +151,7 @@ class Problem:
         arguments = {
             ARGUMENTS.get(key, key): self.settings.get(key, default)
             for key, default in defaults.items()
+            if key in self.settings or key not in ADDED
         }
         if self.env == "file":
             arguments["rank"] = rank
@@ -209,3 +223,15 @@ class Problem:
         envs = [self.environment(seed) for seed in seeds]
         agent: Learner[Any] = kind(envs, seed=list(seeds), algo=self.algo, **self.agent_settings)
         return agent
+
+
+def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings where env_kwargs.size = 5, as grids write it, is the entry `size` of env_kwargs."""
+    nested: dict[str, Any] = {}
+    for key, value in settings.items():
+        outer, dot, inner = key.partition(".")
+        if dot and outer == "env_kwargs":
+            nested[outer] = {**(nested.get(outer) or {}), inner: value}
+        else:
+            nested[key] = value
+    return nested

@@ -218,7 +218,8 @@ def result_of(events: Sequence[Any], summaries: list[dict[str, Any]], unit: str)
 def evaluate_finite(agent: Any, episodes: int = 20) -> dict[str, Any]:
     """Returns of episodes with `agent.predict`: mean, median, their number and the scores.
 
-    In a game the score is the return of the row player. Rewards are those that the agent observes.
+    In a game the score is the return of the row player. Rewards are those of the environment,
+    before a GymObserved maps them to [0, 1].
     The episodes are the same in every call, except for the draws of mixed policies.
     """
     from contrastive_ucb.evaluation.rollouts import digest
@@ -238,8 +239,8 @@ def _play_observed(agent: Any, env: Any, episodes: int, random: np.random.Genera
         actions, state = agent.predict(walk.observations, state)
         if isinstance(actions, tuple):  # one per player: the index of the joint action
             actions = np.ravel_multi_index(actions, env.action_shape)
-        scores += walk.move(actions, random)
-    return scores
+        scores += walk.move(actions - env.first_action, random)
+    return np.asarray(env.raw_returns(scores))
 
 
 def _play_table(agent: Any, env: Any, episodes: int, random: np.random.Generator) -> Array:

@@ -10,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import gymnasium
+
 from contrastive_ucb.core.checkpoint import (
     finished_steps,
     latest_checkpoint,
@@ -91,7 +93,7 @@ def load(
     Args:
         folder: Where `agent.save` saved it, or the folder of a run of `cucb solve` or `cucb train`,
             whose newest checkpoint is loaded.
-        env: Needed only for a deep agent whose environment was given as an instance or a factory.
+        env: Needed only if the environment of the agent was given as an instance or a factory.
         allow_import: Import the Python module that the folder names if its environment is
             `module:Env-v0`. Importing a module runs its code, so allow it only if you trust it.
 
@@ -135,7 +137,7 @@ def load(
         )
     make, env_kind = kinds[state["kind"]]
     agent: ContrastiveUCB | ContrastiveULCB = make(
-        [_env(env_kind, env, allow_import) for env in state["envs"]],
+        [_env(env_kind, saved, env, allow_import) for saved in state["envs"]],
         seed=state["seeds"],
         algo=state["algo"],
         negative_distribution=state["negatives"],
@@ -173,19 +175,48 @@ def _env_state(env: Env | ObservedEnv) -> dict[str, Any]:
         kind = type(env).__name__
         if kind not in OBSERVED:
             raise UserError(f"{kind} cannot be saved; only {', '.join(OBSERVED)} can")
-        return {"observed": kind, "arguments": dict(env.arguments)}
+        return {"observed": kind, "arguments": dict(env.arguments), "title": _title(env)}
     kernel = {"features": env.kernel.features, "measures": env.kernel.measures}
     return {**kernel, **{name: getattr(env, name) for name in (*STORED, *SHARED)}}
 
 
-def _env(kind: type[TabularMDP | TabularGame], state: dict[str, Any], allow_import: bool) -> Any:
+def _title(env: ObservedEnv) -> str:
+    """Name and sizes of an environment."""
+    return f"{env.name}, {env!r}"
+
+
+def _env(
+    kind: type[TabularMDP | TabularGame],
+    state: dict[str, Any],
+    given: EnvSource | None,
+    allow_import: bool,
+) -> Any:
+    """The saved environment; `given` is one that was an object and could not be saved."""
     if "observed" in state:
-        check_import(state["arguments"].get("env_id"), allow_import)
-        return OBSERVED[state["observed"]](**state["arguments"])
+        arguments = state["arguments"]
+        if "env_id" not in arguments or arguments["env_id"] is not None:
+            check_import(arguments.get("env_id"), allow_import)
+            return OBSERVED[state["observed"]](**arguments)
+        return _given_again(arguments, state["title"], given)
     kernel = Kernel(state["features"], state["measures"])
     env: Any = kind(kernel, **{name: state[name] for name in STORED})
     # The constructor normalizes rows, which may change the last bit of arrays.
     env.kernel, env.initial = kernel, state["initial"]
     for name in SHARED:
         setattr(env, name, state[name])
+    return env
+
+
+def _given_again(arguments: dict[str, Any], title: str, given: EnvSource | None) -> GymObserved:
+    """An environment that was an instance or a factory, which could not be saved."""
+    if given is None:
+        raise UserError(
+            f"the agent was trained in {title}, which was given as an object; pass it again:"
+            " cu.load(folder, env=...)"
+        )
+    if isinstance(given, gymnasium.Env):  # it is made already
+        arguments = {**arguments, "env_kwargs": None}
+    env = GymObserved(**{**arguments, "env_id": given})
+    if _title(env) != title:
+        raise UserError(f"the agent was trained in {title}, got {_title(env)}; pass the former")
     return env

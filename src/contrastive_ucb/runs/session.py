@@ -14,7 +14,13 @@ import numpy as np
 from contrastive_ucb.agents.finite.learner import Learner
 from contrastive_ucb.core.arrays import Array
 from contrastive_ucb.core.events import Event, on_grid
-from contrastive_ucb.evaluation.trackers import OnTwin, StopRule, make_tracker, play
+from contrastive_ucb.evaluation.trackers import (
+    OnTwin,
+    ReturnTracker,
+    StopRule,
+    make_tracker,
+    play,
+)
 
 
 @dataclass(frozen=True)
@@ -122,8 +128,9 @@ class Session:
                 self.tracked.look()
             figures = tracker.measure(self.tracked, error)
             if self.rule is not None:
-                returns = play(agent)
-                self.rule.note(returns, agent.n_rounds)
+                # Without a twin the tracker has played already.
+                returns = tracker.returns if isinstance(tracker, ReturnTracker) else play(agent)
+                self.rule.note(agent.envs[0].raw_returns(returns), agent.n_rounds)
                 figures["return"] = returns.mean(keepdims=True)
             figures["bonus/mean"] = agent.bonus.mean((1, 2, 3))
             figures["bonus/logdet"] = agent.model.log_det

@@ -82,7 +82,8 @@ class RunSpec:
         title = self.task
         for key, value in ((self.inputs or {}).get("settings") or {}).items():
             text = Path(value).name if key == "path" else value_text(value)
-            setting = re.sub(r"[^A-Za-z0-9._=,-]", "-", f"{key}={text}")
+            named = text if isinstance(value, Mapping) else f"{key}={text}"
+            setting = re.sub(r"[^A-Za-z0-9._=,-]", "-", named)
             longer = f"{title}{'-' if title == self.task else ','}{setting}"
             if len(longer) < FOLDER_NAME - len(digest):
                 title = longer
@@ -100,7 +101,9 @@ def kind_of(config: Any) -> Kind | None:
 
 
 def value_text(value: Any) -> str:
-    """A value as `--set KEY=VALUE` reads it."""
+    """A value as `--set KEY=VALUE` reads it; a table as KEY=VALUE pairs."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={value_text(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
         return ",".join(value_text(item) for item in value)
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
@@ -114,7 +117,11 @@ def command_words(
     words = ["cucb", kind, env, "--algo", inputs["algo"]]
     if kind == "solve":
         for key, value in settings.items():
-            words += [f"--{key.replace('_', '-')}", str(value)]
+            option = f"--{key.replace('_', '-')}"
+            if isinstance(value, Mapping):
+                words += [option, *(f"{name}={json.dumps(item)}" for name, item in value.items())]
+            else:
+                words += [option, str(value)]
         if inputs.get("env_seed") is not None:
             words += ["--env-seed", str(inputs["env_seed"])]
         return [*words, "--rounds", str(inputs["length"])]

@@ -11,7 +11,7 @@ The baselines are configurations of this class (`presets.PRESETS`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +23,13 @@ from contrastive_ucb.agents.finite.presets import preset
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.envs.batch import SeedState
+from contrastive_ucb.envs.foreign import GymEnv
+from contrastive_ucb.envs.gym_observed import OPTIONS
 from contrastive_ucb.envs.observed import ObservedEnv
 from contrastive_ucb.envs.tabular import TabularMDP
 from contrastive_ucb.planning.value_iteration import greedy, plan
 
-MDP = TabularMDP | ObservedEnv
+Source = TabularMDP | ObservedEnv | str | GymEnv | Callable[..., GymEnv]
 
 
 @dataclass
@@ -51,14 +53,17 @@ class ContrastiveUCB(Learner[AgentConfig]):
 
     Args:
         env: A `TabularMDP` (or a subclass such as `Lock`), or a list with one MDP per seed; or a
-            `ContinuousMDP`, `RichLock` or `GymObserved`, for which networks are trained.
+            `ContinuousMDP`, `RichLock` or `GymObserved`, for which networks are trained; or a
+            Gymnasium id, environment or function that makes environments, which becomes a
+            `GymObserved`.
         seed: Seed of the random streams, at least 0; a list if `env` is a list.
         algo: "contrastive-ucb" or a baseline: rep-ucb, lsvi-ucb, ucbvi, no-bonus, epsilon-greedy,
             uniform.
         negative_distribution: P^- as positive probabilities (S,); None: given by the setting
             `tilt`.
         **settings: Changes to the configuration, such as rank=5 or negatives="exact"; the fields of
-            `AgentConfig`.
+            `AgentConfig`. With a Gymnasium environment also the arguments of `GymObserved`, such as
+            horizon=20 or solved_return=0.9.
 
     Attributes:
         config: The `AgentConfig` in use.
@@ -84,6 +89,12 @@ class ContrastiveUCB(Learner[AgentConfig]):
         >>> agent = cu.ContrastiveUCB([env, env], seed=[0, 1])
         >>> agent.learn(rounds=20, progress=False).regret.shape[1]
         2
+
+        A Gymnasium environment:
+
+        >>> agent = cu.ContrastiveUCB("CartPole-v1", horizon=10, reward_high=1)
+        >>> action, state = agent.predict([0.0, 0.1, 0.0, -0.1])  # the first step
+        >>> action, state = agent.predict([0.0, 0.2, 0.0, -0.3], state)
     """
 
     kind, n_players = "contrastive-ucb", 1
@@ -91,14 +102,16 @@ class ContrastiveUCB(Learner[AgentConfig]):
 
     def __init__(
         self,
-        env: MDP | Sequence[MDP],
+        env: Source | Sequence[Source],
         *,
         seed: int | Sequence[int] = 0,
         algo: str = "contrastive-ucb",
         negative_distribution: Array | None = None,
         **settings: Any,
     ):
-        super().__init__(env, seed, algo, preset(algo, **settings), negative_distribution)
+        options = {name: settings.pop(name) for name in OPTIONS if name in settings}
+        config = preset(algo, **settings)
+        super().__init__(env, seed, algo, config, negative_distribution, options)
         self.values = np.zeros(self.model.shape[:-1])
         n_stored = self.model.shape[2] if self.is_tabular else 0  # the states of networks change
         first = np.zeros(len(self.seeds), dtype=np.int64)
@@ -154,16 +167,20 @@ class ContrastiveUCB(Learner[AgentConfig]):
         The interface is that of Stable-Baselines3.
 
         Args:
-            observation: As returned by the environment: (step, state) of a finite MDP, or a vector
-                (D,); with a leading axis for a batch.
+            observation: As returned by the environment: (step, state) of a finite MDP, otherwise a
+                vector or the Box observation of a Gymnasium environment; with a leading axis for a
+                batch.
             state: Counts the steps of environments without (step, state): None at the first step,
-                then the returned value.
-            episode_start: Ignored.
+                then the returned value. A batch may be at different steps, with one number each.
+            episode_start: Whether an episode starts, for one observation or each of them; its step
+                is 0 whatever `state` says, as for recurrent policies in Stable-Baselines3.
             deterministic: Ignored, since the policy is deterministic.
 
         Returns:
-            The actions, and the next `state`.
+            The actions as the environment numbers them, and the next `state`.
         """
         self._check_single_seed("agent.policies")
-        (probs,), state = self._policies_at(observation, state, [self.planned[0]], "last")
-        return np.asarray(probs.argmax(-1)), state
+        tables = [self.planned[0]]
+        (probs,), state = self._policies_at(observation, state, episode_start, tables, "last")
+        first = 0 if self.is_tabular else self.envs[0].first_action
+        return np.asarray(first + probs.argmax(-1)), state

@@ -255,8 +255,9 @@ class ContrastiveULCB(Learner[GameConfig]):
             observation: As returned by the environment: (step, state) of a finite game, or a vector
                 (D,); with a leading axis for a batch.
             state: Counts the steps of environments without (step, state): None at the first step,
-                then the returned value.
-            episode_start: Ignored.
+                then the returned value. A batch may be at different steps, with one number each.
+            episode_start: Whether an episode starts, for one observation or each of them; its step
+                is 0 whatever `state` says.
             deterministic: Take the most likely actions instead of drawing them; equilibria are
                 mixed.
 
@@ -265,7 +266,7 @@ class ContrastiveULCB(Learner[GameConfig]):
         """
         self._check_single_seed("agent.best.row and agent.best.column")
         tables = [self.best.row[0], self.best.column[0]]
-        (row, column), state = self._policies_at(observation, state, tables, "best")
+        (row, column), state = self._policies_at(observation, state, episode_start, tables, "best")
         if deterministic:
             return (np.asarray(row.argmax(-1)), np.asarray(column.argmax(-1))), state
         uniform = self.streams["act"][0].random((2, *row.shape[:-1]))

@@ -16,7 +16,7 @@ z = (s, a, b).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -37,9 +37,9 @@ from contrastive_ucb.core.runtime import one_thread
 from contrastive_ucb.data.sampler import Streams, TabularSampler, steps_per_round, uniforms
 from contrastive_ucb.envs.batch import SeedState
 from contrastive_ucb.envs.finite_twin import one_hot
+from contrastive_ucb.envs.gym_observed import as_env
 from contrastive_ucb.envs.kernel import Kernel
 from contrastive_ucb.envs.observed import ObservedEnv, check_observed
-from contrastive_ucb.envs.tabular import TabularGame, TabularMDP
 
 if TYPE_CHECKING:
     from contrastive_ucb.runs.result import Result
@@ -70,12 +70,13 @@ class Learner(SeedState, ABC, Generic[C]):
         algo: str,
         config: C,
         negative_distribution: Array | None = None,
+        env_options: Mapping[str, Any] | None = None,
     ):
         seeds = seed if isinstance(seed, (Sequence, np.ndarray)) else [seed]
         for value in seeds:
             check_size("seed", value, least=0)
         self.seeds, self.algo = [int(value) for value in seeds], algo
-        self.envs = _checked_envs(env, self.n_players, config.representation)
+        self.envs = _checked_envs(env, env_options or {}, self.n_players, config.representation)
         if len(self.envs) != len(self.seeds) or not self.envs:
             raise ValueError(
                 f"got {len(self.envs)} environments and {len(self.seeds)} seeds; pass one"
@@ -182,22 +183,36 @@ class Learner(SeedState, ABC, Generic[C]):
         return policy, [np.asarray((policy * q).sum(-1)) for q in bounds]
 
     def _policies_at(
-        self, observation: Any, state: Any, tables: Sequence[Array], kept: str
+        self,
+        observation: Any,
+        state: Any,
+        episode_start: Any,
+        tables: Sequence[Array],
+        kept: str,
     ) -> tuple[list[Array], Any]:
         """The policy of each player for `predict`, and the next `state`.
 
         Tables (H, S, A) are indexed by (step, state). For other observations `state` is the step,
-        and None is the first step.
+        or the step of each observation; None is the first step, as is an `episode_start`.
         """
         if self.is_tabular:
             index = _checked_index(observation, tables[0].shape[:2])
             return [table[index[..., 0], index[..., 1]] for table in tables], state
-        vectors, step = _checked_vectors(observation, state, self.envs[0])
-        joint = self.policy_at(step, np.atleast_2d(vectors), kept)
+        vectors = self.envs[0].vectors(observation)
+        rows, steps = np.atleast_2d(vectors), _checked_steps(state, episode_start, self.envs[0])
+        if steps.ndim and steps.shape != rows.shape[:1]:
+            raise UserError(
+                f"state and episode_start have shape {steps.shape} for {len(rows)} observations;"
+                " pass one number, or one per observation"
+            )
+        at, joint = np.broadcast_to(steps, len(rows)), np.empty((len(rows), self.model.shape[-1]))
+        for step in np.unique(at):
+            joint[at == step] = self.policy_at(int(step), rows[at == step], kept)
         joint = joint.reshape(-1, *self.model.action_shape)
         players = range(1, joint.ndim)
         others = [tuple(other for other in players if other != player) for player in players]
-        return [joint.sum(axis).reshape(*vectors.shape[:-1], -1) for axis in others], step + 1
+        following = steps + 1 if steps.ndim else int(steps) + 1
+        return [joint.sum(axis).reshape(*vectors.shape[:-1], -1) for axis in others], following
 
     @property
     def trajectories(self) -> int:
@@ -303,20 +318,16 @@ class Learner(SeedState, ABC, Generic[C]):
             raise ValueError(f"the agent has {len(self.seeds)} seeds; use {alternative} instead")
 
 
-def _checked_envs(given: Any, n_players: int, representation: RepresentationKind) -> list[Any]:
-    """The environments without the wrappers of gymnasium.make or PettingZoo.
+def _checked_envs(
+    given: Any, options: Mapping[str, Any], n_players: int, representation: RepresentationKind
+) -> list[Any]:
+    """The environments without wrappers; those of other packages as GymObserved.
 
     Networks get the states of a finite environment as vectors.
     """
-    wrapped = given if isinstance(given, Sequence) else [given]
-    envs = [getattr(env, "unwrapped", env) for env in wrapped]
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    envs = [as_env(env, options) for env in (given if several else [given])]
     for at, env in enumerate(envs):
-        if not isinstance(env, (TabularMDP, TabularGame, ObservedEnv)):
-            raise ValueError(
-                f"{type(env).__name__} is not a finite MDP or two-player zero-sum game; pass its"
-                " arrays as TabularMDP(P, r) or TabularGame(P, r), or an environment with Box"
-                " observations as GymObserved(id)"
-            )
         shape = env.action_shape if isinstance(env, ObservedEnv) else env.rewards.shape[2:]
         if len(shape) != n_players:
             kind, agent = ("an MDP", "UCB") if len(shape) == 1 else ("a two-player game", "ULCB")
@@ -346,19 +357,23 @@ def _checked_index(observation: Any, limits: tuple[int, ...]) -> IntArray:
     return index
 
 
-def _checked_vectors(observation: Any, state: Any, env: ObservedEnv) -> tuple[Array, int]:
-    """Observations (D,) or (n, D) as finite numbers, and their step."""
-    vectors = np.asarray(observation, dtype=np.float64)
-    if vectors.ndim not in (1, 2) or vectors.shape[-1] != env.size:
-        raise ValueError(
-            f"an observation of {env.name} has {env.size} numbers, got shape {vectors.shape}"
+def _checked_steps(state: Any, episode_start: Any, env: ObservedEnv) -> IntArray:
+    """The step of an observation (), or of each one (n,): 0 where an episode starts, else `state`.
+
+    None is 0.
+    """
+    steps = np.asarray(0 if state is None else state)
+    if steps.dtype.kind not in "iu" or steps.ndim > 1:
+        raise UserError(
+            f"state counts the steps, got {state!r}; pass None at the start of an episode and then"
+            " the state that predict() returned"
         )
-    if not np.isfinite(vectors).all():
-        raise ValueError("the observation has a NaN or infinite entry")
-    step = 0 if state is None else int(state)
-    if not 0 <= step < env.horizon:
-        raise ValueError(
-            f"step {step} is out of range; steps are 0..{env.horizon - 1}, and state=None starts an"
-            " episode"
+    if episode_start is not None:
+        steps = np.where(np.asarray(episode_start, dtype=np.bool_), 0, steps)
+    if (steps < 0).any() or (steps >= env.horizon).any():
+        raise UserError(
+            f"step {steps.tolist()} is out of range; the policy has the steps 0 to"
+            f" {env.horizon - 1}, so end episodes after horizon = {env.horizon} steps and pass"
+            " state=None at the start of an episode"
         )
-    return vectors, step
+    return steps
