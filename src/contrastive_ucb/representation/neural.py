@@ -424,7 +424,7 @@ class Recipe:
     standardise: str
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def train(
     start: Weights,
     shape: NeuralClass,
