@@ -5,6 +5,10 @@ from __future__ import annotations
 import time
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
+from unittest.mock import patch
+
+import torch
 
 from benchmarks.timing import Figures, Targets, in_turns
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
@@ -14,19 +18,21 @@ from contrastive_ucb.core.random_streams import stream
 from contrastive_ucb.core.runtime import threads
 from contrastive_ucb.data.observations import ObservationData
 from contrastive_ucb.envs.rich_lock import RichLock
-from contrastive_ucb.representation.neural import initial_weights, train
+from contrastive_ucb.representation import neural
+from contrastive_ucb.representation.neural import Batch, NeuralClass, Weights
 
 TARGET_HORIZON = 12  # the targets apply to this H
 TARGETS = {
     "one_by_one_over_together": (">=", 2.5),
     "core_seconds_a_round": ("<=", 1.5),
     "core_seconds_a_later_round": ("<=", 1.5),
+    "autograd_over_closed_form": (">=", 2.0),
 }
 
 
 @dataclass(frozen=True)
 class Options:
-    """The neural class on RichLock: fitting all steps h in one batch, and seconds per round."""
+    """The neural class on RichLock: fits in one batch and with autograd, and seconds per round."""
 
     seed: int = 0
     """Seed of the lock and of the run."""
@@ -51,8 +57,12 @@ def measure(options: Options) -> Figures:
     with threads(1):
         agent.round()  # the first round includes the initialization of torch
         first = seconds_per_round(agent, options.rounds)
-        functions = (lambda: fit_together(agent), lambda: fit_one_by_one(agent))
-        together, one_by_one = in_turns(functions, options.turns)
+        fits = (fit_together, fit_one_by_one, fit_with_autograd)
+        functions = [partial(fit_all, agent) for fit_all in fits]
+        together, one_by_one, with_autograd = in_turns(functions, options.turns)
+        double = ContrastiveUCB(RichLock(2 * options.horizon, seed=options.seed), seed=options.seed)
+        double.round()
+        (fit_of_double,) = in_turns([partial(fit_together, double)], options.turns)
         for _ in range(options.between):
             agent.round()
         later = seconds_per_round(agent, options.rounds)
@@ -64,6 +74,8 @@ def measure(options: Options) -> Figures:
         "core_seconds_a_later_round": later[1],
         "seconds_of_a_refit": together,
         "one_by_one_over_together": one_by_one / together,
+        "autograd_over_closed_form": with_autograd / together,
+        "double_horizon_over_horizon": fit_of_double / together,
     }
 
 
@@ -86,6 +98,19 @@ def fit_together(agent: ContrastiveUCB) -> None:
     fit(model, model.data)
 
 
+def fit_with_autograd(agent: ContrastiveUCB) -> None:
+    with patch.object(neural, "loss_slopes", autograd_slopes):
+        fit_together(agent)
+
+
+@torch.enable_grad()
+def autograd_slopes(shape: NeuralClass, weights: Weights, batch: Batch) -> Weights:
+    """`loss_slopes` by autograd."""
+    leaves = {name: part.clone().requires_grad_() for name, part in weights.items()}
+    loss = neural.batch_loss(shape, leaves, batch).sum()
+    return dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+
+
 def fit_one_by_one(agent: ContrastiveUCB) -> None:
     model = agent.model
     assert isinstance(model, NeuralModel)
@@ -97,5 +122,5 @@ def fit_one_by_one(agent: ContrastiveUCB) -> None:
 
 
 def fit(model: NeuralModel, data: ObservationData) -> None:
-    start = initial_weights(model.neural_class, len(data.n), stream(0, "bench"))
-    train(start, model.neural_class, data, model.negatives, model.recipe, stream(1, "bench"))
+    start = neural.initial_weights(model.neural_class, len(data.n), stream(0, "bench"))
+    neural.train(start, model.neural_class, data, model.negatives, model.recipe, stream(1, "bench"))

@@ -22,8 +22,8 @@ def no_plan(*_: Any) -> Any:
     raise ArithmeticError("no equilibrium")
 
 
-def broken_slopes(*parts: torch.Tensor) -> Any:
-    return tuple(torch.full_like(part, float("nan")) for part in parts if part.ndim == 3)
+def broken_slopes(shape: Any, weights: dict[str, torch.Tensor], batch: Any) -> Any:
+    return {name: torch.full_like(tensor, float("nan")) for name, tensor in weights.items()}
 
 
 def test_a_nan_in_the_features_names_step_and_round(
@@ -62,8 +62,7 @@ def test_a_failed_round_is_undone(
                 patch.setattr(f"contrastive_ucb.agents.finite.{name}", no_plan)
             message = "no equilibrium"
         else:
-            slopes = "paper_slopes" if "sampler" in changes else "shared_slopes"
-            patch.setattr(neural, slopes, broken_slopes)
+            patch.setattr(neural, "loss_slopes", broken_slopes)
             message = r"weights 'phi'.*round 2"
         for _ in range(2):
             with pytest.raises(ArithmeticError, match=message):

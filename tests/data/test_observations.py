@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from contrastive_ucb.agents.finite.contrastive_ucb import ContrastiveUCB
 from contrastive_ucb.core.random_streams import stream
@@ -158,3 +160,21 @@ def test_stored_labels_use_the_density_of_their_negatives(kind: Density) -> None
     nodes = negatives.nodes(shifted_data(), 2000, stream(0, "test"))
     np.testing.assert_allclose(nodes[0], 0.2, rtol=1e-6)
     assert abs((nodes[1] > 0.5).mean() - 0.9) < 0.05  # nothing is stored there, so today's
+
+
+@given(st.integers(1, 4), st.integers(1, 6), st.integers(0, 99))
+def test_take_equals_indexing(horizon: int, count: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    data = ObservationData(horizon, 3)
+    for step in range(horizon):
+        n = int(random.integers(1, 9))
+        after = random.standard_normal((n, 3))
+        rows = Transitions(
+            after + 1, random.integers(9, size=n), after[:, 0], after, np.ones(n, dtype=bool)
+        )
+        data.add(step, rows)
+    rows_taken = (random.random((horizon, count)) * data.n[:, None]).astype(np.int64)
+    steps = np.arange(horizon)[:, None]
+    for name in ("observation", "action", "reward"):
+        expected = getattr(data, name)[steps, rows_taken]
+        np.testing.assert_array_equal(data.take(name, rows_taken), expected)

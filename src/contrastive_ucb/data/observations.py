@@ -75,6 +75,15 @@ class ObservationData:
             self.contrast[step, rows] = transitions.following
         self.n[step] = last
 
+    def take(self, name: str, rows: IntArray) -> Any:
+        """The given rows (H, n) of a table, such as `observation`   (H, n, ...)
+
+        Equal to indexing with two arrays, which takes ten times as long.
+        """
+        table = getattr(self, name)
+        first = table.shape[1] * np.arange(len(table))[:, None]
+        return table.reshape(-1, *table.shape[2:]).take(rows + first, 0)
+
     def forget(self, rows: IntArray) -> None:
         """Keep the first rows (H,) of each step and clear all others."""
         for step, count in enumerate(rows):
@@ -180,7 +189,7 @@ class Negatives:
             drawn = self.center + self.scale * random.standard_normal((horizon * count, size))
         else:
             chosen = (random.random((horizon, count)) * data.n[:, None]).astype(np.int64)
-            seen = data.following[np.arange(horizon)[:, None], chosen]
+            seen: Floats = data.take("following", chosen)
             if self.kind == "seen":
                 return seen
             even = self.env.uniform(horizon * count, random).reshape(seen.shape)

@@ -2,15 +2,18 @@
 
 | paper        | here          | shape         |                                               |
 |--------------|---------------|---------------|-----------------------------------------------|
-| phi~_h(o,a)  | `log_phi`     | (H, n, A, d)  | simplex or softplus head                      |
-| psi~_h(o')   | `log_psi`     | (H, n, d)     | exp or softplus head                          |
+| phi~_h(o,a)  | `log_phi`     | (H, A, d, n)  | simplex or softplus head                      |
+| psi~_h(o')   | `log_psi`     | (H, d, n)     | exp or softplus head                          |
 | f = psi'phi  | `log_ratio`   | (H, n, m)     | as a logarithm, which is the logit            |
 | L_h          | `shared_loss` | (H,)          | positives against common negatives            |
 | L_h          | `paper_loss`  | (H,)          | one label per tuple, as in the paper          |
+| gradient     | `loss_slopes` |               | in closed form, in all weights                |
 | phi^, psi^   | `Fitted`      |               | trained networks in the gauge of erratum E3   |
 | argmin of L  | `train`       |               | AdamW on all steps h together                 |
 
-Weights have a leading axis H, so a layer is one batched product for all steps. 1/f is never formed.
+Weights have a leading axis H: each layer is one batched product for all steps. Rows of the data are
+the last axis inside the networks: sums over inputs and latents then add whole vectors. 1/f is never
+formed.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid, softplus
+from torch.nn.functional import logsigmoid, pad, softplus
 
 from contrastive_ucb.core.arrays import Array, IntArray
 from contrastive_ucb.data.observations import Floats, Negatives, ObservationData
@@ -30,7 +33,7 @@ from contrastive_ucb.data.sampler import Sampler
 
 Weights = dict[str, Tensor]
 Observations = Array | Floats
-SAFE = 40.0  # the product of two exponentials of at most this exponent is normal in float32
+SAFE = 34.0  # the product of two exponentials of at least -SAFE is above TINY, hence normal
 TINY = 1e-30  # lower bound on sums of exponentials before the logarithm
 
 
@@ -70,7 +73,7 @@ class Fitted:
 
     shift, scale  (H, 1, D)  standardization of the inputs
     log_mass      (H, d)     log E[psi~_j] under P^-, which fixes the gauge
-    loss                     contrastive loss of the last batch, mean over h; NaN if not known
+    loss                     contrastive loss on the last batch, mean over h; NaN if not known
     """
 
     shape: NeuralClass
@@ -84,20 +87,20 @@ class Fitted:
     def gauged(self, nodes: Observations) -> Fitted:
         """Line 7: fix the gauge so that every measure has mass 1 on the nodes (H, m, D)."""
         psi = log_psi(self.shape, self.weights, self._read(nodes))
-        return replace(self, log_mass=torch.logsumexp(psi, 1) - float(np.log(nodes.shape[1])))
+        return replace(self, log_mass=torch.logsumexp(psi, -1) - float(np.log(nodes.shape[1])))
 
     @torch.no_grad()
     def features(self, observations: Observations) -> Array:
         """phi^_h(o, a) at every step   (H, n, D) -> (H, n, A, d)"""
         phi = log_phi(self.shape, self.weights, self._read(observations))
-        return _float64(normalized(phi, self.log_mass))
+        return _float64(normalized(phi, self.log_mass[:, None, :, None]).permute(0, 3, 1, 2))
 
     @torch.no_grad()
     def features_of(self, observations: Observations, actions: IntArray) -> Array:
         """phi^_h(z) of the given pairs   (H, n, D), (H, n) -> (H, n, d)"""
         read = self._read(observations)
         phi = log_phi_of(self.shape, self.weights, read, torch.from_numpy(actions))
-        return _float64(normalized(phi[:, :, None], self.log_mass)[:, :, 0])
+        return _float64(normalized(phi, self.log_mass[..., None]).mT)
 
     @torch.no_grad()
     def measures(self, observations: Observations) -> Array:
@@ -106,7 +109,7 @@ class Fitted:
         (H, m, D) -> (H, d, m); on the nodes of the gauge every measure has mass 1
         """
         psi = log_psi(self.shape, self.weights, self._read(observations))
-        return _float64((psi - self.log_mass[:, None]).exp().mT / observations.shape[1])
+        return _float64((psi - self.log_mass[..., None]).exp() / observations.shape[1])
 
     def at(self, step: int) -> Fitted:
         """The networks of one step."""
@@ -140,7 +143,7 @@ def initial_weights(shape: NeuralClass, horizon: int, random: np.random.Generato
 
 
 def inputs(shape: NeuralClass, observations: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
-    """The inputs (H, n, F) of the networks for observations (H, n, D) and extra inputs.
+    """The inputs (H, F, n) of the networks for observations (H, n, D) and extra inputs.
 
     shift, scale  (H, 1, D)  standardization; 0 and 1 for none
     """
@@ -151,48 +154,72 @@ def inputs(shape: NeuralClass, observations: Tensor, shift: Tensor, scale: Tenso
         angles = turns.unsqueeze(-1) * torch.arange(1.0, shape.harmonics + 1)
         read = torch.cat([angles.cos(), angles.sin()], -1).flatten(-2)
     else:
-        read = (observations - shift) / scale
-    return torch.cat([read, extra, torch.ones_like(read[..., :1])], -1)
+        read = (observations - shift).div_(scale)
+    if shape.extra:
+        read = torch.cat([read, extra], -1)
+    return pad(read, (0, 1), value=1.0).mT
 
 
 def log_phi(shape: NeuralClass, weights: Weights, read: Tensor) -> Tensor:
-    """log phi~_h(o, a) for all actions   read (H, n, F) -> (H, n, A, d)"""
-    logits = _phi_logits(shape, weights, read)
-    return logits.log_softmax(-1) if shape.simplex else _log_softplus(logits)
+    """log phi~_h(o, a) for all actions   read (H, F, n) -> (H, A, d, n)"""
+    return _log_phi(shape, _by_action(shape, network(weights, "phi", read)[0]))
 
 
 def log_phi_of(shape: NeuralClass, weights: Weights, read: Tensor, actions: Tensor) -> Tensor:
-    """log phi~_h of one action per row.   read (H, n, F), actions (H, n) -> (H, n, d)"""
-    logits = _phi_logits(shape, weights, read)
-    chosen = logits.gather(2, actions[..., None, None].expand(-1, -1, 1, shape.rank)).squeeze(2)
-    return chosen.log_softmax(-1) if shape.simplex else _log_softplus(chosen)
+    """log phi~_h of one action per row.   read (H, F, n), actions (H, n) -> (H, d, n)"""
+    logits = _by_action(shape, network(weights, "phi", read)[0])
+    return _log_phi(shape, logits.gather(1, _index(shape, actions)).squeeze(1))
 
 
 def log_psi(shape: NeuralClass, weights: Weights, read: Tensor) -> Tensor:
-    """log psi~_h(o')   read (H, n, F) -> (H, n, d)"""
-    logits = _logits(shape, weights, "psi", read)
+    """log psi~_h(o')   read (H, F, n) -> (H, d, n)"""
+    logits, _ = network(weights, "psi", read)
     return logits if shape.exponential else _log_softplus(logits)
+
+
+def network(weights: Weights, head: str, read: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The logits of a network and the outputs of its tanh units, if there are any.
+
+    read (H, F, n) -> (H, outputs, n), (H, hidden, n)
+    """
+    logits = torch.bmm(weights[head].mT, read)
+    if f"{head}_in" not in weights:
+        return logits, None
+    inner = torch.bmm(weights[f"{head}_in"].mT, read).tanh_()
+    return logits + torch.bmm(weights[f"{head}_out"].mT, inner), inner
+
+
+def network_slopes(
+    weights: Weights, head: str, read: Tensor, inner: Tensor | None, of_logits: Tensor
+) -> Weights:
+    """The gradient in the weights of a network; of_logits (H, outputs, n) is that in its logits."""
+    slopes = {head: _outer(read, of_logits)}
+    if inner is not None:
+        of_inner = torch.bmm(weights[f"{head}_out"], of_logits) * (1 - inner * inner)
+        slopes[f"{head}_in"] = _outer(read, of_inner)
+        slopes[f"{head}_out"] = _outer(inner, of_logits)
+    return slopes
 
 
 def log_ratio(phi: Tensor, psi: Tensor) -> Tensor:
     """log f of every pair of rows: logsumexp_j(log phi_j + log psi_j).
 
-    phi (H, n, d), psi (H, m, d), both logarithms; returns (H, n, m). With the maximum of each row
+    phi (H, d, n), psi (H, d, m), both logarithms; returns (H, n, m). With the maximum of each row
     subtracted, the sum of exponentials is a batched product.
     """
-    top, peak = phi.detach().amax(-1, keepdim=True), psi.detach().amax(-1, keepdim=True)
-    total = torch.bmm((phi - top).exp(), (psi - peak).exp().mT)
-    return total.clamp_min(TINY).log() + top + peak.mT
+    top, peak = phi.detach().amax(1, keepdim=True), psi.detach().amax(1, keepdim=True)
+    total = torch.bmm((phi - top).exp().mT, (psi - peak).exp())
+    return total.clamp_min(TINY).log() + top.mT + peak
 
 
 def shared_loss(phi: Tensor, psi: Tensor, psi_negative: Tensor) -> Tensor:
     """Every positive against the same draws of P^-: cross-entropy with the logit log f.
 
-    phi, psi      (H, n, d)  logarithms at the positives (z, s')
-    psi_negative  (H, m, d)  logarithms at the draws; returns (H,), the mean over positives plus
+    phi, psi      (H, d, n)  logarithms at the positives (z, s')
+    psi_negative  (H, d, m)  logarithms at the draws; returns (H,), the mean over positives plus
                              the mean over all pairs of a z and a draw
     """
-    positive = torch.logsumexp(phi + psi, -1)
+    positive = torch.logsumexp(phi + psi, 1)
     negative = log_ratio(phi, psi_negative)
     return softplus(-positive).mean(-1) + softplus(negative).mean((-2, -1))
 
@@ -200,78 +227,158 @@ def shared_loss(phi: Tensor, psi: Tensor, psi_negative: Tensor) -> Tensor:
 def paper_loss(phi: Tensor, psi: Tensor, labels: Tensor) -> Tensor:
     """y log(1 + 1/f) + (1 - y) log(1 + f), mean over tuples (eq. contra-loss).
 
-    phi, psi  (H, n, d)  logarithms at (z, s'), where s' is drawn from P^- if the label is 0
+    phi, psi  (H, d, n)  logarithms at (z, s'), where s' is drawn from P^- if the label is 0
     labels    (H, n)     y; returns (H,)
     """
-    logit = torch.logsumexp(phi + psi, -1)
+    logit = torch.logsumexp(phi + psi, 1)
     return (softplus(logit) - labels * logit).mean(-1)
 
 
-def shared_slopes(phi: Tensor, psi: Tensor, psi_negative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradient of the sum of `shared_loss` in its three arguments, in closed form.
+def shared_slopes(phi: Tensor, psi: Tensor, psi_negative: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient of the sum of `shared_loss` in phi and in [psi, psi_negative], in closed form.
 
     With e the exponentials after subtraction of the maxima, a pair contributes
-    e_phi e_psi / (1 + f) = e_phi e_psi / (exp(-top - peak) + sum_j e_phi e_psi): two products and
+    e_phi e_psi / (1 + f) = e_phi e_psi / (exp(-top - peak) + sum_j e_phi e_psi): three products and
     one division for all pairs, where autograd needs six passes.
     """
-    n, m = phi.shape[1], psi_negative.shape[1]
-    both = _responsibilities(phi, psi, torch.ones_like(phi[..., 0])) / n
-    top, peak = phi.amax(-1, keepdim=True), psi_negative.amax(-1, keepdim=True)
-    rows, columns = (phi - top).exp(), (psi_negative - peak).exp()
-    odds = torch.bmm(rows, columns.mT).add_(_inverse(top, peak.mT))
-    share = odds.clamp_min_(TINY).reciprocal_().div_(n * m)
-    negative = rows * torch.bmm(share, columns)
-    return negative + both, both, columns * torch.bmm(share.mT, rows)
+    n, m = phi.shape[-1], psi_negative.shape[-1]
+    both = _responsibilities(phi, psi, 1.0)
+    joint = pad(torch.cat([phi, psi_negative], -1), (0, 0, 0, 1))
+    top = joint[:, :-1].amax(1, keepdim=True)
+    scaled = (joint - top).exp_()  # and exp(-top) in the last row
+    share = _odds(scaled, top, n).reciprocal_()
+    rows, columns = scaled[:, :-1, :n], scaled[:, :-1, n:]
+    of_phi = torch.addcmul(both, torch.bmm(columns, share.mT), rows, value=1 / (n * m))
+    of_negative = torch.bmm(rows, share).mul_(columns).div_(n * m)
+    return of_phi, torch.cat([both, of_negative], -1)
 
 
 def paper_slopes(phi: Tensor, psi: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """The gradient of the sum of `paper_loss` in its first two arguments, which are equal."""
-    both = _responsibilities(phi, psi, labels) / phi.shape[1]
+    both = _responsibilities(phi, psi, labels[:, None])
     return both, both
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A minibatch of every step h, as inputs of the networks.
+
+    before  (H, F, n)      of phi at z
+    actions (H, n)         of z
+    after   (H, F', n)     of psi at s', or with shared negatives (H, F', n + m): the next
+                           observations, then the draws of P^-
+    labels  (H, n)         of the paper's sampler; None: shared negatives
+    """
+
+    before: Tensor
+    actions: Tensor
+    after: Tensor
+    labels: Tensor | None = None
+
+
+def batch_loss(shape: NeuralClass, weights: Weights, batch: Batch) -> Tensor:
+    """L_h on a minibatch   (H,)"""
+    phi = log_phi_of(shape, weights, batch.before, batch.actions)
+    psi, n = log_psi(shape, weights, batch.after), phi.shape[-1]
+    if batch.labels is not None:
+        return paper_loss(phi, psi, batch.labels)
+    return shared_loss(phi, psi[..., :n], psi[..., n:])
+
+
+def loss_slopes(shape: NeuralClass, weights: Weights, batch: Batch) -> Weights:
+    """The gradient of the sum of `batch_loss` over h in all weights, in closed form."""
+    all_logits, phi_inner = network(weights, "phi", batch.before)
+    by_action, index = _by_action(shape, all_logits), _index(shape, batch.actions)
+    phi_logits, n = by_action.gather(1, index).squeeze(1), batch.actions.shape[1]
+    psi_logits, psi_inner = network(weights, "psi", batch.after)
+    phi = _log_phi(shape, phi_logits)
+    psi = psi_logits if shape.exponential else _log_softplus(psi_logits)
+    if batch.labels is None:
+        of_phi, of_psi = shared_slopes(phi, psi[..., :n], psi[..., n:])
+    else:
+        of_phi, of_psi = paper_slopes(phi, psi, batch.labels)
+    if shape.simplex:
+        of_phi = torch.addcmul(of_phi, phi.exp(), of_phi.sum(1, keepdim=True), value=-1)
+    else:
+        of_phi = of_phi * _log_softplus_slope(phi_logits)
+    if not shape.exponential:
+        of_psi = of_psi * _log_softplus_slope(psi_logits)
+    by_action.zero_().scatter_(1, index, of_phi[:, None])  # now the gradient in `all_logits`
+    return {
+        **network_slopes(weights, "phi", batch.before, phi_inner, all_logits),
+        **network_slopes(weights, "psi", batch.after, psi_inner, of_psi),
+    }
 
 
 def normalized(phi: Tensor, log_mass: Tensor) -> Tensor:
     """phi^ in the gauge of erratum E3, in the simplex.
 
-    phi       (H, n, A, d)  logarithms
-    log_mass  (H, d)        log E[psi~_j] under P^-; divided by it, every psi^_j has mass 1
+    phi       (..., d, n)  logarithms
+    log_mass  (..., d, 1)  log E[psi~_j] under P^-; divided by it, every psi^_j has mass 1
     """
-    return (phi + log_mass[:, None, None]).softmax(-1)
+    return (phi + log_mass).softmax(-2)
 
 
-def _phi_logits(shape: NeuralClass, weights: Weights, read: Tensor) -> Tensor:
-    logits = _logits(shape, weights, "phi", read)
-    return logits.view(*logits.shape[:2], shape.n_actions, shape.rank)
+def _outer(left: Tensor, right: Tensor) -> Tensor:
+    """The sum of outer products over the rows   (H, i, n), (H, j, n) -> (H, i, j)
+
+    On CPU the product takes up to four times as long if the longer factor is the first.
+    """
+    if left.shape[1] > right.shape[1]:
+        return torch.bmm(right, left.mT).mT
+    return torch.bmm(left, right.mT)
 
 
-def _responsibilities(phi: Tensor, psi: Tensor, labels: Tensor) -> Tensor:
-    """(sigmoid(log f) - y) phi_j psi_j / f, the gradient of the cross-entropy   (H, n, d)"""
-    logit = torch.logsumexp(phi + psi, -1, keepdim=True)
-    return (phi + psi - logit).exp() * (logit.sigmoid() - labels[..., None])
+def _by_action(shape: NeuralClass, logits: Tensor) -> Tensor:
+    """The logits of phi   (H, A d, n) -> (H, A, d, n)"""
+    return logits.view(len(logits), shape.n_actions, shape.rank, -1)
 
 
-def _inverse(top: Tensor, peak: Tensor) -> Tensor:
-    """exp(-top - peak) for every pair   (H, n, 1), (H, 1, m) -> (H, n, m)
+def _index(shape: NeuralClass, actions: Tensor) -> Tensor:
+    """Actions as an index of `_by_action`   (H, n) -> (H, 1, d, n)"""
+    return actions[:, None, None].expand(-1, -1, shape.rank, -1)
 
-    The product of two exponentials makes a fit 10% faster, but it is inf * 0 if phi is tiny and
+
+def _log_phi(shape: NeuralClass, logits: Tensor) -> Tensor:
+    """The head of phi   (..., d, n) -> (..., d, n)"""
+    return logits.log_softmax(-2) if shape.simplex else _log_softplus(logits)
+
+
+def _responsibilities(phi: Tensor, psi: Tensor, labels: Tensor | float) -> Tensor:
+    """(sigmoid(log f) - y) phi_j psi_j / f / n, the gradient of the cross-entropy   (H, d, n)
+
+    labels y, broadcast over latents. Where f overflows or underflows, its sigmoid is 1 or 0.
+    """
+    terms = phi + psi
+    error = terms.exp().sum(1, keepdim=True).log_().sigmoid_().sub_(labels).div_(phi.shape[-1])
+    return terms.softmax(1).mul_(error)
+
+
+def _odds(scaled: Tensor, top: Tensor, n: int) -> Tensor:
+    """(1 + f) / exp(top + top') for every pair of the first n rows and the others   (H, n, m)
+
+    scaled  (H, d + 1, n + m)  exp(log phi - top) and exp(log psi - top), then exp(-top)
+    top     (H, 1, n + m)
+
+    The product of two exponentials, 1 as one more latent of the sum, is inf * 0 if phi is tiny and
     psi is huge.
     """
-    if bool(top.abs().max() < SAFE) and bool(peak.abs().max() < SAFE):
-        return (-top).exp() * (-peak).exp()
-    return (-top - peak).exp_()
-
-
-def _logits(shape: NeuralClass, weights: Weights, head: str, read: Tensor) -> Tensor:
-    logits = torch.bmm(read, weights[head])
-    if shape.hidden:
-        inner = torch.bmm(read, weights[f"{head}_in"]).tanh()
-        logits = logits + torch.bmm(inner, weights[f"{head}_out"])
-    return logits
+    rows, columns = scaled[..., :n], scaled[..., n:]
+    if bool(top.abs().max() < SAFE):
+        return torch.bmm(rows.mT, columns)
+    inverse = (-top[..., :n].mT - top[..., n:]).exp_()
+    return torch.bmm(rows[:, :-1].mT, columns[:, :-1]).add_(inverse).clamp_min_(TINY)
 
 
 def _log_softplus(logits: Tensor) -> Tensor:
     """log(log(1 + e^x)); for very negative x, where log(1 + e^x) underflows, it is close to x."""
     return torch.where(logits < -15, logsigmoid(logits), softplus(logits).clamp_min(TINY).log())
+
+
+def _log_softplus_slope(logits: Tensor) -> Tensor:
+    """The derivative of `_log_softplus`."""
+    ratio = logits.sigmoid() / softplus(logits).clamp_min(TINY)
+    return torch.where(logits < -15, (-logits).sigmoid(), ratio)
 
 
 def _normal(random: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Tensor:
@@ -280,7 +387,7 @@ def _normal(random: np.random.Generator, shape: tuple[int, ...], fan_in: int) ->
 
 
 def _float64(tensor: Tensor) -> Array:
-    return tensor.double().numpy()
+    return tensor.contiguous().double().numpy()
 
 
 # Training: AdamW on all steps h together (line 6)
@@ -317,6 +424,7 @@ class Recipe:
     standardise: str
 
 
+@torch.no_grad()
 def train(
     start: Weights,
     shape: NeuralClass,
@@ -326,37 +434,65 @@ def train(
     random: np.random.Generator,
 ) -> Fitted:
     """Train phi~ and psi~ of all steps from the weights `start`; the gauge is not fixed yet."""
-    weights = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
     shift, scale = _moments(data, recipe.standardise == "on")
-    rate = torch.tensor(recipe.learning_rate)
-    optimizer = torch.optim.AdamW(
-        list(weights.values()), lr=rate, weight_decay=recipe.weight_decay, fused=True
-    )
-    horizon, room = data.action.shape
-    count, is_shared = recipe.batch_size, recipe.sampler == "shared"
-    loss, slopes = (shared_loss, shared_slopes) if is_shared else (paper_loss, paper_slopes)
-    tables = [torch.from_numpy(getattr(data, name)).flatten(0, 1) for name in READ[recipe.sampler]]
-    steps = max(recipe.fit_steps, ceil(recipe.epochs * int(data.n.max()) / count))
+    flat = torch.cat([tensor.flatten() for tensor in start.values()])
+    sizes = [tensor.numel() for tensor in start.values()]
+    parts = zip(start.items(), torch.split_with_sizes(flat, sizes), strict=True)
+    weights = {name: part.view_as(tensor) for (name, tensor), part in parts}
+    mean, square = torch.zeros_like(flat), torch.zeros_like(flat)
+    steps = max(recipe.fit_steps, ceil(recipe.epochs * int(data.n.max()) / recipe.batch_size))
     for step in range(steps):
-        rate.fill_(recipe.learning_rate * (1 - (1 - recipe.final_rate) * step / steps))
-        rows = (random.random((horizon, count)) * data.n[:, None]).astype(np.int64)
-        index = torch.from_numpy((rows + room * np.arange(horizon)[:, None]).ravel())
-        observation, action, following, *label = (
-            table.index_select(0, index).view(horizon, count, *table.shape[1:]) for table in tables
-        )
-        phi = log_phi_of(shape, weights, inputs(shape, observation, shift, scale), action)
-        if is_shared:
-            drawn = negatives.draw(data, recipe.n_negatives, random)
-            following = torch.cat([following, torch.from_numpy(drawn)], 1)
-        psi = log_psi(shape, weights, inputs(shape, following, shift, scale))
-        optimizer.zero_grad()
-        parts = [phi.detach(), psi[:, :count].detach(), *(label or [psi[:, count:].detach()])]
-        of_phi, *of_psi = slopes(*parts)
-        torch.autograd.backward([phi, psi], [of_phi, torch.cat(of_psi, 1)])
-        optimizer.step()
-    trained = {name: tensor.detach() for name, tensor in weights.items()}
-    log_mass = torch.zeros(horizon, shape.rank)
-    return Fitted(shape, trained, shift, scale, log_mass, float(loss(*parts).mean()))
+        batch = draw_batch(shape, data, negatives, recipe, (shift, scale), random)
+        rate = recipe.learning_rate * (1 - (1 - recipe.final_rate) * step / steps)
+        slopes = loss_slopes(shape, weights, batch)
+        slope = torch.cat([slopes[name].flatten() for name in weights])
+        adamw_step(flat, slope, mean, square, step + 1, rate, recipe.weight_decay)
+    loss = float(batch_loss(shape, weights, batch).mean())
+    trained = {name: tensor.clone() for name, tensor in weights.items()}
+    return Fitted(shape, trained, shift, scale, torch.zeros(len(data.n), shape.rank), loss)
+
+
+def draw_batch(
+    shape: NeuralClass,
+    data: ObservationData,
+    negatives: Negatives,
+    recipe: Recipe,
+    moments: tuple[Tensor, Tensor],
+    random: np.random.Generator,
+) -> Batch:
+    """A minibatch of uniformly drawn rows; `moments` are the shift and the scale of the inputs."""
+    horizon, count = len(data.n), recipe.batch_size
+    rows = (random.random((horizon, count)) * data.n[:, None]).astype(np.int64)
+    read = (data.take(name, rows) for name in READ[recipe.sampler])
+    observation, actions, following, *labels = read
+    if recipe.sampler == "shared":
+        drawn = negatives.draw(data, recipe.n_negatives, random)
+        following = np.concatenate([following, drawn], 1)
+    before, after = (
+        inputs(shape, torch.from_numpy(read), *moments) for read in (observation, following)
+    )
+    return Batch(before, torch.from_numpy(actions), after, *map(torch.from_numpy, labels))
+
+
+def adamw_step(
+    weights: Tensor,
+    slope: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    step: int,
+    rate: float,
+    decay: float,
+) -> None:
+    """One step of AdamW (Loshchilov and Hutter, 2019), in place, with the constants of torch.
+
+    weights, slope, mean, square  all of the same shape; the last two are the running moments of
+                                  the gradient `slope`, zero before step 1
+    """
+    beta, beta_square = 0.9, 0.999
+    mean.lerp_(slope, 1 - beta)
+    square.mul_(beta_square).addcmul_(slope, slope, value=1 - beta_square)
+    deviation = square.sqrt().div_(sqrt(1 - beta_square**step)).add_(1e-8)
+    weights.mul_(1 - rate * decay).addcdiv_(mean, deviation, value=-rate / (1 - beta**step))
 
 
 def _moments(data: ObservationData, standardizes: bool) -> tuple[Tensor, Tensor]:
