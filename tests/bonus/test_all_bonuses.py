@@ -222,7 +222,7 @@ def test_bad_input_is_an_error_with_a_remedy(name: str) -> None:
         (obs[0], actions, next_obs, r"shape \(n, 2\).*\[None\]"),
         (obs, actions, next_obs[:, :1], r"shape \(n, 2\)"),
         (obs, actions[:2], next_obs, r"actions must have shape \(4,\)"),
-        (obs, actions, next_obs[:2], "next_obs 4 rows"),
+        (obs, actions, next_obs[:2], "next_obs must have 4 rows"),
         (obs, actions + 3, next_obs, "actions must be in Discrete"),
         (obs, actions + 0.5, next_obs, r"integers.*astype\(int\)"),
         (obs[:2], actions[:2], next_obs[:2], "n_envs=4.*pass env_ids.*n_envs=2"),
