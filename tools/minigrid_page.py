@@ -83,6 +83,8 @@ def best_table(groups: Groups) -> str:
     """
     rows = []
     for task, own in groups.items():
+        if len(own) == 1:  # nothing to compare with
+            continue
         level = {label: float(iqm(scores(record).matrix)) for label, record in own.items()}
         best = max(level, key=lambda label: level[label])
         others = [
